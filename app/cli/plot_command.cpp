@@ -261,7 +261,7 @@ const PlotKind& kind_of_name(const std::string& name) {
 
 /// Trains to the wanted step: --steps, the step that the recipe shows, or its end.
 void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
-  const TrainingRun& run = analysed.run();
+  const TrainingRun& run = analysed;
   const std::int64_t last = until >= 0 ? until : recipe.shown_step;
   while (last >= 0 ? run.step() < last : !run.finished()) {
     if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());

@@ -61,9 +61,7 @@ bool ends_here(Ranks* ranks) {
 std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last, Ranks* ranks, SavesOnTheWay& saves,
                                        bool follow, const std::function<void()>& show) {
   std::optional<std::string> reason;
-  const auto goes_on = [&] {
-    return !reason && analysed.run().step() < last && !analysed.run().finished() && !ends_here(ranks);
-  };
+  const auto goes_on = [&] { return !reason && analysed.step() < last && !analysed.finished() && !ends_here(ranks); };
   for (bool is_left = goes_on(); is_left;) {
     const bool finite = analysed.train_step();
     if (memory_is_short()) throw std::bad_alloc();
@@ -72,8 +70,8 @@ std::optional<std::string> train_until(AnalysedRun& analysed, std::int64_t last,
     reason = analysed.stop_reason();
     is_left = goes_on();
     if (!is_first(ranks)) continue;
-    if (is_left) saves.after_step(analysed.run());
-    if (follow) print_step(analysed.run());
+    if (is_left) saves.after_step(analysed);
+    if (follow) print_step(analysed);
   }
   return reason;
 }
@@ -88,7 +86,7 @@ struct Ending {
 
 /// The step of the best held-out result; the last step without `patience`.
 void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
-  const TrainingRun& run = analysed.run();
+  const TrainingRun& run = analysed;
   if (run.chosen_step() == run.step()) return;
   output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
               std::to_string(run.chosen_step()) + ", which counts");
@@ -98,7 +96,7 @@ void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
 /// Trains to the run's end, which a command of the recipe may change, or to the step `until`; shows the progress.
 Ending train_and_show(AnalysedRun& analysed, std::int64_t until, Ranks* ranks, SavesOnTheWay& saves,
                       const TrainOptions& options, const CommonOptions& common, Output& output) {
-  TrainingRun& run = analysed.run();
+  TrainingRun& run = analysed;
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t first = run.step();
   const auto speed = [&] {
@@ -182,7 +180,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   if (is_first(ranks)) make_folder(options.out);
   AnalysedRun analysed(saved, *backend);
-  TrainingRun& run = analysed.run();
+  TrainingRun& run = analysed;
   if (ranks) run.trainer().join(*ranks);
   const std::size_t parameters = run.trainer().parameters().count();
   const Recipe recipe = run.recipe();

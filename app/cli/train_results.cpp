@@ -183,7 +183,7 @@ void SavesOnTheWay::remove(const TrainingRun& run) const {
 
 TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const TrainOptions& options,
                            const CommonOptions& common, const Interruption& interruption, Output& output) {
-  TrainingRun& run = analysed.run();
+  TrainingRun& run = analysed;
   const Existing existing = existing_files(common);
   TrainResults results;
   std::string stem;

@@ -292,8 +292,8 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
   TurnedWorker beside(quickly_measured_recipe_json(), options);
   options.side_stream_from = 1 << 30;
   TurnedWorker alone(quickly_measured_recipe_json(), options);
-  EXPECT_TRUE(beside.worker.analysed().uses_side_stream());
-  EXPECT_FALSE(alone.worker.analysed().uses_side_stream());
+  EXPECT_TRUE(beside.worker.run().uses_side_stream());
+  EXPECT_FALSE(alone.worker.run().uses_side_stream());
   for (TurnedWorker* test : {&beside, &alone}) test->box.request(looks_at_the_model());
   for (const Command& command : {Command{"run", "{}"}, Command{"rewind", R"({"step": 17})"}}) {
     std::int64_t most = 0, before = beside.box.trained_steps();

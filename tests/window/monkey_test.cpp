@@ -266,7 +266,7 @@ class Monkey : public testing::Test {
     const std::unique_ptr<Backend> backend = make_cpu_backend(1);
     AnalysedRun run(SavedRun{recipe, std::nullopt}, *backend);
     run.go_to(step);
-    return run.run().trainer().checksum() + modes_of(run.observe(set_of(Analysis::spectra)));
+    return run.trainer().checksum() + modes_of(run.observe(set_of(Analysis::spectra)));
   }
   /// Saves and opens again: no mode has another number or place then.
   void reopen(Play& play) {
@@ -305,7 +305,7 @@ class Monkey : public testing::Test {
     AnalysedRun reopened(saved, *backend);
     const std::string modes = modes_of(reopened.observe(set_of(Analysis::spectra)));
     EXPECT_EQ(modes, play.modes()) << play.past();
-    EXPECT_EQ(reopened.run().trainer().checksum() + modes, reached_by(saved.snapshot->recipe, saved.snapshot->step))
+    EXPECT_EQ(reopened.trainer().checksum() + modes, reached_by(saved.snapshot->recipe, saved.snapshot->step))
         << "step " << saved.snapshot->step << ", " << play.past() << "\n"
         << to_json(saved.snapshot->recipe).dump();
     steps_ += saved.snapshot->step;

@@ -19,18 +19,23 @@ concept RehearsesSteps = requires(Measurement& measurement, std::function<void()
 /// During training a measurement is finished before the next one begins; a change of settings discards it. `begin`
 /// starts it, `result` is the field that it fills. If only a part is requested, it pauses once that part is computed.
 template <class Measurement, Analysis analysis, auto begin, auto result>
-class MeasuredAnalysis : public PiecewiseAnalysis {
+class MeasuredAnalysis : public RunAnalysis {
  public:
   explicit MeasuredAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override {
-    return is_of_now() && !is_stale_ && (!measurement_ || !measurement_->working() || has_its_part());
-  }
-  bool is_urgent() const override { return is_urgent_; }
-  std::int64_t made_at() const override {
+  AnalysisState state() const override {
     const auto found = newest();
-    return found ? found->step : -1;
+    const bool is_going = measurement_ && measurement_->working() && !is_stale_ && !has_its_part();
+    const bool is_current = is_of_now() && !is_stale_ && !is_going;
+    return {is_going     ? AnalysisPhase::computing
+            : is_current ? AnalysisPhase::current
+                         : AnalysisPhase::waiting,
+            found ? found->step : -1,
+            is_current,
+            is_urgent_,
+            is_current || is_urgent_,
+            is_going ? measurement_->share_done() : 0};
   }
-  void advance(const AnalysisResults&) override {
+  void advance(Budget) override {
     Trainer& trainer = RehearsesSteps<Measurement> ? of_->run->trainer() : *of_->evaluated;
     if (!measurement_) measurement_ = std::make_unique<Measurement>(of_->run->recipe().model, trainer);
     if (!is_stale_ && measurement_->working() && goes_on()) {
@@ -49,7 +54,7 @@ class MeasuredAnalysis : public PiecewiseAnalysis {
   /// An unfinished measurement starts again when a panel shows it.
   void release() override {
     if (!measurement_) return;
-    last_result_step_ = is_current() ? measurement_->step() : -1;
+    last_result_step_ = state().is_current() ? measurement_->step() : -1;
     last_result_ = measurement_->newest();
     measurement_.reset();
   }
@@ -87,11 +92,15 @@ class SpareTimeAnalysis : public MeasuredAnalysis<Measurement, analysis, begin, 
   /// `follows`: during training a new step restarts the first piece instead of finishing the old step's measurement.
   SpareTimeAnalysis(AnalysisSubject& of, bool follows)
       : MeasuredAnalysis<Measurement, analysis, begin, result>(of), follows_(follows) {}
-  bool is_answered() const override { return this->is_of_now() && !this->is_stale(); }
-  bool is_urgent() const override { return this->is_stale() || !this->newest(); }
-  bool has_news() const override { return true; }
+  AnalysisState state() const override {
+    AnalysisState now = MeasuredAnalysis<Measurement, analysis, begin, result>::state();
+    now.is_answered = this->is_of_now() && !this->is_stale();
+    now.is_urgent = this->is_stale() || !this->newest();
+    now.has_news = true;
+    return now;
+  }
   void make_urgent() override {
-    if (!is_answered()) this->invalidate();
+    if (!state().is_answered) this->invalidate();
   }
 
  private:

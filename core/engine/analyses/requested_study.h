@@ -19,18 +19,51 @@ struct RequestedStudy {
   std::unique_ptr<Study> study;           ///< of `config`; created when the scheduler has time
 };
 
+/// Repetitions of a training, one step at a time, and what they have shown so far.
+template <class Config, class View>
+class Study : Immovable {
+ public:
+  const Config& config() const { return config_; }
+  std::shared_ptr<const View> view() const { return view_; }
+
+ protected:
+  explicit Study(Config config) : config_(std::move(config)) {}
+  /// Shows a changed copy of the view; `change` may throw and then nothing has changed.
+  template <class Change>
+  void change_view(const Change& change) {
+    auto view = std::make_shared<View>(*view_);
+    change(*view);
+    view_ = std::move(view);
+  }
+
+  Config config_;
+  std::shared_ptr<const View> view_ = std::make_shared<const View>();
+};
+
+/// The state of a study in progress or complete.
+template <class Study>
+AnalysisState study_state(const Study& study, bool has_news) {
+  const bool is_complete = study.is_complete();
+  return {is_complete ? AnalysisPhase::current : AnalysisPhase::computing,
+          -1,
+          is_complete,
+          false,
+          has_news,
+          study.share_done()};
+}
+
 /// After a request the study is created from `config` as soon as the run has reached its steps. It belongs to a range
 /// of the past, not to a step, and is dropped when that past changes.
 template <class Study, auto result>
 class RequestedAnalysis final : public UntiedAnalysis {
  public:
   using UntiedAnalysis::UntiedAnalysis;
-  bool is_current() const override { return belongs() && asked().study->is_complete(); }
-  bool has_work() const override {
-    if (belongs()) return !asked().study->is_complete();
-    return asked().config && of_->run->latest_step() >= asked().config->needed_step();
+  AnalysisState state() const override {
+    if (belongs()) return study_state(*asked().study, has_news_);
+    const bool can_begin = asked().config && of_->run->latest_step() >= asked().config->needed_step();
+    return {.phase = can_begin ? AnalysisPhase::waiting : AnalysisPhase::idle, .has_news = has_news_};
   }
-  void advance(const AnalysisResults&) override {
+  void advance(Budget) override {
     const auto before = belongs() ? asked().study->view() : nullptr;
     if (before) {
       asked().study->advance(of_->run->trainer().backend());
@@ -38,9 +71,6 @@ class RequestedAnalysis final : public UntiedAnalysis {
       begin();
     }
     has_news_ = asked().study->view() != before;
-  }
-  void update(const AnalysisResults& found) override {
-    while (has_work()) advance(found);
   }
   void publish(AnalysisResults& results) const override {
     if (belongs()) results.*result = asked().study->view();

@@ -67,11 +67,21 @@ constexpr std::array<std::int64_t, analysis_count> no_steps() {
   return steps;
 }
 
-/// The estimated work of an analysis.
+enum class AnalysisPhase {
+  idle,       ///< not asked for
+  waiting,    ///< for its share of the time
+  computing,  ///< between two pieces of a measurement
+  current     ///< the result is complete and belongs to this step and the present choices
+};
+
+/// The work of an analysis, and how far it is.
 struct AnalysisWork {
   std::string_view name;  ///< as in the command `measure`
   double seconds = 0;     ///< estimate for the whole; 0: negligible
   double part = 1;        ///< share of it that is computed, 0 to 1; 0: only on request
+  AnalysisPhase phase = AnalysisPhase::idle;
+  double share_done = 0;  ///< of the measurement in progress, 0 to 1
+  double due_in = -1;     ///< seconds until its result is complete, as its last pieces suggest; -1: unknown
 };
 
 /// The last results; null before the first one, and if the model has no such analysis.

@@ -97,17 +97,17 @@ RunStatus status_of(const TrainingRun& run) {
 }  // namespace
 
 AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t history_limit)
-    : run_(make_run(saved, backend, history_limit)) {
-  Trainer& trainer = run_->trainer();
-  subject_.run = run_.get();
-  subject_.evaluated = &trainer;
-  if (run_->oldest_step() == 0) is_ill_conditioned_ = false;
+    : TrainingRun(saved, backend, history_limit) {
+  subject_.run = this;
+  subject_.evaluated = &trainer();
+  if (oldest_step() == 0) is_ill_conditioned_ = false;
   if (!forecasts()) {
-    subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer);
-    subject_.inspector = std::make_unique<InterventionRunner>(trainer);
+    subject_.observer = subject_.recorder = std::make_shared<Observer>(trainer());
+    subject_.inspector = std::make_unique<InterventionRunner>(trainer());
     // A separate observer with a fixed sequence: what the user inspects must not change the numbers of modes.
-    run_->number_modes(
-        [observer = std::make_shared<Observer>(trainer)](const Spectra* before) { return observer->spectra(before); });
+    number_modes([observer = std::make_shared<Observer>(trainer())](const Spectra* before) {
+      return observer->spectra(before);
+    });
   }
   take_choices(saved.recipe);
   for (const AnalysisInfo& row : analysis_table()) analyses_.push_back(row.make(subject_));
@@ -115,13 +115,12 @@ AnalysedRun::AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t hi
 }
 
 void AnalysedRun::take_choices(const Recipe& recipe) {
-  const Trainer& trainer = run_->trainer();
   subject_.traced_part = subject_.observer ? subject_.observer->first_ska() : -1;
-  if (subject_.observer && subject_.traced_part < 0 && trainer.parts().size() > 2) subject_.traced_part = 1;
+  if (subject_.observer && subject_.traced_part < 0 && trainer().parts().size() > 2) subject_.traced_part = 1;
   subject_.theory_part = -1;
   subject_.theory_head = 0;
-  run_->journal().forget(Journal::Scope::inspection);
-  subject_.inspected = std::make_unique<InspectionEditor>(recipe.inspected, trainer.task(), subject_.inspector.get());
+  journal().forget(Journal::Scope::inspection);
+  subject_.inspected = std::make_unique<InspectionEditor>(recipe.inspected, trainer().task(), subject_.inspector.get());
   choose_sequence();
 }
 
@@ -135,14 +134,14 @@ void AnalysedRun::choose_sequence() {
 // Must run before the first analysis, because analyses keep pointers to the trainer. If memory is short, nothing has
 // changed.
 void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile) {
-  auto copy = std::make_unique<Trainer>(run_->trainer(), backend);
+  auto copy = std::make_unique<Trainer>(trainer(), backend);
   auto observer = std::make_shared<Observer>(*copy);
   subject_.inspector = std::make_unique<InterventionRunner>(*copy);
   subject_.observer = std::move(observer);
   subject_.evaluated = copy.get();
   evaluation_copy_ = std::move(copy);
   overlapped_ = std::move(meanwhile);
-  take_choices(run_->recipe());
+  take_choices(recipe());
 }
 
 void AnalysedRun::take_commands(const Recipe& recipe) {
@@ -157,8 +156,8 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
   }
 }
 
-void AnalysedRun::note(const AnalysisSettings& settings) {
-  if (settings.written) run_->note({std::string(settings.command), settings.written(subject_).dump()});
+void AnalysedRun::note_settings(const AnalysisSettings& settings) {
+  if (settings.written) note({std::string(settings.command), settings.written(subject_).dump()});
 }
 
 void AnalysedRun::choose_as(const Recipe& recipe) {
@@ -167,31 +166,21 @@ void AnalysedRun::choose_as(const Recipe& recipe) {
     if (row.settings.reset) row.settings.reset(subject_);
   }
   take_commands(recipe);
-  const std::vector<TimedCommand> recorded = run_->recipe().commands;
+  const std::vector<TimedCommand> recorded = this->recipe().commands;
   for (const TimedCommand& timed : recorded) {
     const AnalysisSettings* settings = find_settings(timed.command.name);
-    if (settings && settings->reset) note(*settings);
+    if (settings && settings->reset) note_settings(*settings);
   }
-  run_->note_inspection(to_json(subject_.inspected->now()));
+  note_inspection(to_json(subject_.inspected->now()));
   for (const AnalysisInfo& row : analysis_table()) invalidate(row.analysis);
-  forget_results(run_->step());
-}
-
-bool AnalysedRun::begin_step() { return !stop_.is_given() && run_->begin_step(); }
-
-bool AnalysedRun::train_step() {
-  const bool finite = run_->train_step();
-  conditioning_.reset();
-  if (!finite) return false;
-  after_step();
-  judge_conditioning();
-  return true;
+  forget_results(step());
 }
 
 /// Reads the spectra that number the modes: they exist anyway and do not depend on what the user inspects.
 void AnalysedRun::judge_conditioning() {
-  const std::shared_ptr<const Spectra> found = run_->numbered_modes(run_->step());
-  if (!found || found->step != run_->step()) return;
+  conditioning_.reset();
+  const std::shared_ptr<const Spectra> found = numbered_modes(step());
+  if (!found || found->step != step()) return;
   const std::string reason = ill_conditioned(*found);
   const bool was_known = is_ill_conditioned_.has_value(), was_ill = is_ill_conditioned_.value_or(false);
   is_ill_conditioned_ = !reason.empty();
@@ -200,29 +189,7 @@ void AnalysedRun::judge_conditioning() {
 
 void AnalysedRun::after_step() {
   for (const auto& analysis : analyses_) analysis->after_step();
-}
-
-void AnalysedRun::go_to(std::int64_t step) {
-  jump_towards(step);
-  while (!run_->folder() && run_->step() < step && train_step()) {
-  }
-}
-
-void AnalysedRun::jump_towards(std::int64_t step) {
-  if (!run_->jump_towards(step)) return;
-  forget_results(run_->latest_step());
-  if (run_->folder()) after_step();
-}
-
-void AnalysedRun::forget_ahead() {
-  if (run_->latest_step() == run_->step()) return;
-  run_->forget_ahead();
-  forget_results(run_->step());
-}
-
-void AnalysedRun::go_over_to(const Recipe& other, std::int64_t common) {
-  run_->go_over_to(other, common);
-  forget_results(run_->step());
+  judge_conditioning();
 }
 
 void AnalysedRun::make_urgent(AnalysisSet analyses) {
@@ -234,21 +201,21 @@ void AnalysedRun::release(AnalysisSet unseen) {
   for (const AnalysisInfo& row : analysis_table()) {
     if (has(unseen, row.analysis)) find(row.analysis).release();
   }
-  run_->trainer().release_analysis_memory();
+  trainer().release_analysis_memory();
   subject_.evaluated->release_analysis_memory();
 }
 
 void AnalysedRun::estimate_work() {
-  if (!pace_ && subject_.observer && run_->trainer().is_large()) pace_ = measure_pace(*subject_.evaluated);
+  if (!pace_ && subject_.observer && trainer().is_large()) pace_ = measure_pace(*subject_.evaluated);
 }
 
 void AnalysedRun::limit_work() {
-  if (!subject_.observer || !run_->trainer().is_large()) return;
+  if (!subject_.observer || !trainer().is_large()) return;
   const auto is_choice = [](const TimedCommand& timed) { return timed.command.name == "measure"; };
-  if (std::ranges::any_of(run_->recipe().commands, is_choice)) return;
+  if (std::ranges::any_of(recipe().commands, is_choice)) return;
   for (const AnalysisInfo& row : analysis_table()) {
     const ModelWork work = row.work ? row.work(subject_) : ModelWork();
-    if (work.first > 0) subject_.parts[place_of(row.analysis)] = first_part(work, run_->trainer().parameters().count());
+    if (work.first > 0) subject_.parts[place_of(row.analysis)] = first_part(work, trainer().parameters().count());
   }
   note_parts();
 }
@@ -266,7 +233,7 @@ void AnalysedRun::note_parts() {
     const double part = subject_.part_of(row.analysis);
     if (part < 1) parts[std::string(row.name)] = part;
   }
-  run_->note({"measure", nlohmann::json{{"parts", parts}}.dump()});
+  note({"measure", nlohmann::json{{"parts", parts}}.dump()});
 }
 
 void AnalysedRun::choose_part(const nlohmann::json& value) {
@@ -321,15 +288,21 @@ class OverlapScope : Immovable {
 
 }  // namespace
 
-void AnalysedRun::make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train) {
-  std::optional<OverlapScope> work;
-  if (evaluation_copy_) evaluation_copy_->follow(run_->trainer());
-  if (evaluation_copy_ && may_train) work.emplace(subject_, overlapped_);
-  (find(analysis).*how)(results());
+AnalysisState AnalysedRun::state(Analysis analysis) const {
+  AnalysisState now = find(analysis).state();
+  if (now.has_work() && subject_.part_of(analysis) == 0) now.phase = AnalysisPhase::idle;
+  return now;
 }
 
-void AnalysedRun::update(Analysis analysis) { make(analysis, &RunAnalysis::update, true); }
-void AnalysedRun::advance(Analysis analysis) { make(analysis, &RunAnalysis::advance, true); }
+void AnalysedRun::advance(Analysis analysis, Budget budget, bool may_train) {
+  std::optional<OverlapScope> work;
+  if (evaluation_copy_) evaluation_copy_->follow(trainer());
+  if (evaluation_copy_ && may_train) work.emplace(subject_, overlapped_);
+  RunAnalysis& one = find(analysis);
+  if (budget == Budget::piece || info_of(analysis).cost != AnalysisCost::piecewise) return one.advance(budget);
+  while (one.state().has_work()) one.advance(budget);
+}
+
 void AnalysedRun::invalidate(Analysis analysis) { find(analysis).invalidate(); }
 
 void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece) {
@@ -337,7 +310,7 @@ void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<voi
     if (!has(analyses, row.analysis)) continue;
     const bool has_pieces = row.cost == AnalysisCost::piecewise;
     for (bool is_left = has_work(row.analysis); is_left; is_left = has_pieces && has_work(row.analysis)) {
-      make(row.analysis, has_pieces ? &RunAnalysis::advance : &RunAnalysis::update, false);
+      advance(row.analysis, has_pieces ? Budget::piece : Budget::whole, false);
       if (after_piece) after_piece();
     }
   }
@@ -350,9 +323,8 @@ void AnalysedRun::change_inspection(const Command& command) {
 }
 
 void AnalysedRun::edit_inspection(InspectionSetup to, const std::string& gesture, bool is_live) {
-  Journal& journal = run_->journal();
   if (to == subject_.inspected->now()) {
-    if (!is_live) journal.end_gesture();
+    if (!is_live) journal().end_gesture();
     return;
   }
   const auto change = [this, to = std::move(to)]() -> Journal::Undo {
@@ -360,7 +332,7 @@ void AnalysedRun::edit_inspection(InspectionSetup to, const std::string& gesture
     take_inspection(to);
     return [this, before] { take_inspection(before); };
   };
-  journal.perform(Journal::Scope::inspection, change, gesture, is_live);
+  journal().perform(Journal::Scope::inspection, change, gesture, is_live);
 }
 
 void AnalysedRun::ask(const Command& command) {
@@ -377,7 +349,7 @@ void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) 
     for (const AnalysisInfo& row : analysis_table()) {
       if (has(changed, row.analysis)) invalidate(row.analysis);
     }
-    return note(*settings);
+    return note_settings(*settings);
   }
   std::set<std::string> names{"measure", "probe"};
   for (const AnalysisInfo& row : analysis_table())
@@ -410,7 +382,7 @@ void AnalysedRun::take_inspection(const InspectionSetup& now) {
     for (const Analysis analysis : {Analysis::patch, Analysis::logit_lens}) invalidate(analysis);
   }
   if (now.pair != before.pair || now.transplant != before.transplant) invalidate(Analysis::transplant);
-  run_->note_inspection(to_json(now));
+  note_inspection(to_json(now));
 }
 
 bool AnalysedRun::inspection_moves_eigenvalues() const { return !moves_of(subject_.inspected->now()).is_null(); }
@@ -420,8 +392,8 @@ void AnalysedRun::operate(const nlohmann::json& value) {
   InspectionSetup after = before;
   if (value.empty()) after.interventions = {};
   const auto change = [this, before, after, surgery = value.empty() ? moves_of(before) : value]() -> Journal::Undo {
-    Journal::Undo undo = run_->operate(surgery);
-    forget_results(run_->step() - 1);
+    Journal::Undo undo = TrainingRun::operate(surgery);
+    forget_results(step() - 1);
     take_inspection(after);
     after_step();
     return [this, before, undo = std::move(undo)] {
@@ -429,17 +401,17 @@ void AnalysedRun::operate(const nlohmann::json& value) {
       take_inspection(before);
     };
   };
-  run_->journal().perform(Journal::Scope::run, change);
+  journal().perform(Journal::Scope::run, change);
 }
 
 bool AnalysedRun::undo() {
-  const auto scope = run_->journal().undo();
+  const auto scope = journal().undo();
   if (scope == Journal::Scope::run) forget_results();
   return scope.has_value();
 }
 
 bool AnalysedRun::redo() {
-  const auto scope = run_->journal().redo();
+  const auto scope = journal().redo();
   if (scope == Journal::Scope::run) forget_results();
   return scope.has_value();
 }
@@ -467,13 +439,13 @@ void AnalysedRun::ask_for(AnalysisSet analyses) {
 void AnalysedRun::choose_stop(const nlohmann::json& value) {
   const StopConfig config = parse_stop(value);
   stop_ = StopCondition(config, [this](AnalysisSet analyses) { return analysed(analyses); });
-  run_->note({"stop_when", to_json(config).dump()});
+  note({"stop_when", to_json(config).dump()});
 }
 
 std::optional<std::string> AnalysedRun::stop_reason() {
-  auto reason = stop_.reached(run_->step(), [this](AnalysisSet analyses) { return analysed(analyses); });
+  auto reason = stop_.reached(step(), [this](AnalysisSet analyses) { return analysed(analyses); });
   if (!reason) reason = conditioning_;
-  if (reason) run_->note_stop(*reason);
+  if (reason) note_stop(*reason);
   return reason;
 }
 
@@ -494,30 +466,31 @@ AnalysisResults AnalysedRun::results() const {
   AnalysisResults results;
   for (const AnalysisInfo& row : analysis_table()) {
     find(row.analysis).publish(results);
-    results.made_at[place_of(row.analysis)] = find(row.analysis).made_at();
+    const AnalysisState now = state(row.analysis);
+    results.made_at[place_of(row.analysis)] = now.made_at;
+    if (now.is_current()) results.current = results.current | row.analysis;
     AnalysisWork& work = results.work[place_of(row.analysis)];
     work.name = row.name;
     work.part = subject_.part_of(row.analysis);
+    work.phase = now.phase;
+    work.share_done = now.share_done;
     if (pace_ && row.work) work.seconds = seconds_of(row.work(subject_), *pace_);
   }
   return results;
 }
 
 Observation AnalysedRun::describe() const {
-  Observation now{status_of(*run_), results(), summary_of(run_->trainer())};
+  Observation now{status_of(*this), results(), summary_of(trainer())};
   now.model.name = now.preset;
   if (evaluation_copy_) now.device_bytes += static_cast<std::int64_t>(evaluation_copy_->backend().held_bytes());
-  for (const AnalysisInfo& row : analysis_table()) {
-    if (is_current(row.analysis)) now.current = now.current | row.analysis;
-  }
   return now;
 }
 
 Observation AnalysedRun::observe(AnalysisSet analyses, const std::function<void()>& after_piece) {
   // Adds the analysis that shows the effect of interventions.
   Observation now = analysed(inspection_has_interventions() ? analyses | Analysis::inspected : analyses, after_piece);
-  now.checksum = run_->trainer().checksum();
-  now.checksum_step = run_->step();
+  now.checksum = trainer().checksum();
+  now.checksum_step = step();
   return now;
 }
 

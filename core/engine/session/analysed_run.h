@@ -1,4 +1,4 @@
-// A run together with its analyses. Window and command line share this class, so both show and export the same.
+// A run with its analyses. Window and command line share this class, so both show and export the same.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,40 +17,26 @@ struct OverlappedWork {
   std::function<void()> end;   ///< called once after the analysis
 };
 
-class AnalysedRun : Immovable {  // its analyses hold pointers into it
+class AnalysedRun : public TrainingRun, Immovable {  // its analyses hold pointers into it
  public:
   /// `history_limit`: bytes of saved states for rewinding.
   AnalysedRun(const SavedRun& saved, Backend& backend, std::size_t history_limit = History::default_limit);
 
   /// From now on analyses run on a copy of the model on `backend` (a second stream, which must outlive this object),
-  /// and `update` and `advance` let training go on through `meanwhile`. Not available for a run that forecasts.
+  /// and `advance` lets training go on through `meanwhile`. Not available for a run that forecasts.
   void analyse_on_side_stream(Backend& backend, OverlappedWork meanwhile);
   bool uses_side_stream() const { return evaluation_copy_ != nullptr; }
 
-  TrainingRun& run() { return *run_; }
-  const TrainingRun& run() const { return *run_; }
-
-  /// As TrainingRun::train_step; analyses with a history record it at steps that depend on the recipe alone.
-  bool train_step();
-  /// As TrainingRun::begin_step; also false if an analysis has to run after every step.
-  bool begin_step();
-  void go_to(std::int64_t step);
-  void jump_towards(std::int64_t step);
-  void forget_ahead();
-  void go_over_to(const Recipe& other, std::int64_t common);
-
+  /// Whether an analysis has to run after every step, so that no step may be queued during another one.
+  bool is_judged_at_each_step() const { return stop_.is_given(); }
   /// Resets everything that the user can choose (inspected sequence, traced layer, head of the theory, influence) to
   /// what `recipe` says.
   void choose_as(const Recipe& recipe);
 
-  bool is_current(Analysis analysis) const { return find(analysis).is_current(); }
-  bool has_work(Analysis analysis) const { return subject_.part_of(analysis) > 0 && find(analysis).has_work(); }
-  /// As in RunAnalysis.
-  bool is_answered(Analysis analysis) const { return find(analysis).is_answered(); }
-  bool is_urgent(Analysis analysis) const { return find(analysis).is_urgent(); }
-  bool has_news(Analysis analysis) const { return find(analysis).has_news(); }
-  /// Whether a result of this step or an earlier one, possibly partial, can be shown.
-  bool can_be_shown(Analysis analysis) const { return find(analysis).made_at() >= 0; }
+  /// How far the analysis is; `idle` if no part of it is wanted.
+  AnalysisState state(Analysis analysis) const;
+  bool is_current(Analysis analysis) const { return state(analysis).is_current(); }
+  bool has_work(Analysis analysis) const { return state(analysis).has_work(); }
   /// The window has just opened panels of these analyses; the scheduler computes them first.
   void make_urgent(AnalysisSet analyses);
   /// No panel shows these analyses: they free all memory but their results. Called for large models.
@@ -63,10 +49,9 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   bool has_parts(Analysis analysis) const;
   /// Carries out the command `measure`; recorded in the recipe. Throws Error(bad_input).
   void choose_part(const nlohmann::json& value);
-  /// Computes one analysis from the start, whole or one part of it. It reads the last results of other analyses. With
-  /// `analyse_on_side_stream`, training may go on during the call.
-  void update(Analysis analysis);
-  void advance(Analysis analysis);
+  /// Computes a piece of one analysis or all that is left. With `analyse_on_side_stream`, training may go on during the
+  /// call unless `may_train` is false.
+  void advance(Analysis analysis, Budget budget = Budget::piece, bool may_train = true);
   /// Computes the analyses that are not current, in the table's order, without training in between. `after_piece` runs
   /// after every piece of work; it may stop the work by an exception.
   void bring_up_to_date(AnalysisSet analyses, const std::function<void()>& after_piece = {});
@@ -112,7 +97,7 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   void take_over(const AnalysedRun& before);
   /// Discards results that depend on weights or settings that have changed; of recorded histories only entries later
   /// than step `after`.
-  void forget_results(std::int64_t after = -1);
+  void forget_results(std::int64_t after = -1) override;
 
   /// The observation without checksum and without what only a session knows (running, speed, earlier runs, events).
   Observation describe() const;
@@ -121,7 +106,6 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
 
  private:
   RunAnalysis& find(Analysis analysis) const { return *analyses_[index_of(analysis)]; }
-  void make(Analysis analysis, void (RunAnalysis::*how)(const AnalysisResults&), bool may_train);
   void choose_sequence();
   void invalidate(Analysis analysis);
   void take_choices(const Recipe& recipe);
@@ -131,12 +115,12 @@ class AnalysedRun : Immovable {  // its analyses hold pointers into it
   void take_inspection(const InspectionSetup& now);
   void edit_inspection(InspectionSetup to, const std::string& gesture = "", bool is_live = false);
   void note_parts();
-  void after_step();
+  /// Analyses with a history record it at steps that depend on the recipe alone.
+  void after_step() override;
   void judge_conditioning();
-  void note(const AnalysisSettings& settings);
-  bool forecasts() const { return run_->trainer().forecast() != nullptr; }
+  void note_settings(const AnalysisSettings& settings);
+  bool forecasts() const { return trainer().forecast() != nullptr; }
 
-  std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Trainer> evaluation_copy_;  // analysed in place of the run's trainer; null: no copy
   OverlappedWork overlapped_;
   AnalysisSubject subject_;

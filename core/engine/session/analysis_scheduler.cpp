@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "core/engine/session/analysed_run.h"
@@ -11,18 +12,19 @@
 namespace afterglow {
 
 namespace {
-constexpr double share_for_analyses = 0.025;    // of the worker's time for all requested analyses
-constexpr double setup_seconds = 1;             // of a first run, which later ones do not pay
-constexpr double max_overlapped_seconds = 0.1;  // that an analysis may take of a GPU that trains at the same time
-constexpr double share_for_slow = 0.03;         // of all slow analyses together, from their first run on
-constexpr double share_while_urgent = 0.8;      // for urgent analyses
-constexpr double max_urgent_seconds = 15;       // after which training has priority again
-constexpr double share_once_shown = 0.125;      // from then on, to complete a partial result
-constexpr double share_for_edits = 0.5;         // while the user drags a mode, so that figures follow
-constexpr double min_slice_seconds = 0.015;     // of urgent pieces between two steps
-constexpr double max_slice_seconds = 0.2;       // the same if a step is long
-constexpr double move_seconds = 0.1;            // after a command, while a control may still move: quick analyses only
-constexpr double steering_seconds = 0.5;        // after a command, in which the next one may come
+// The budget: shares of the worker's time while training goes on.
+constexpr double usual_share = 0.025;        // of all requested analyses together
+constexpr double share_while_urgent = 0.8;   // for urgent analyses
+constexpr double share_once_shown = 0.125;   // for the same once a partial result can be shown, after:
+constexpr double max_urgent_seconds = 15;    // from which on training has priority again
+constexpr double share_for_edits = 0.5;      // while the user drags a mode, so that figures follow
+constexpr double felt_seconds = 1;           // of a run, several of which in a row would delay training
+constexpr double felt_overlapped = 0.1;      // the same of a GPU that trains at the same time
+constexpr double min_slice_seconds = 0.015;  // of urgent pieces between two steps
+constexpr double max_slice_seconds = 0.2;    // the same if a step is long
+// At rest they have all of it, except after a command.
+constexpr double move_seconds = 0.1;      // while a control may still move: quick analyses only
+constexpr double steering_seconds = 0.5;  // in which the next command may come
 }  // namespace
 
 void AnalysisThrottle::begin(double now) {
@@ -31,18 +33,28 @@ void AnalysisThrottle::begin(double now) {
   made_ = 0;
 }
 
-bool AnalysisThrottle::due(double share, double now, double max_cost) const {
+double AnalysisThrottle::due_at(double share, double max_cost) const {
   const bool is_cheap = !is_slow() && (cost_ <= max_cost || made_ < 2);
-  const bool is_early = waited(now) >= (now - begin_) / 2 && (is_cheap || made_ == 0);
-  return waited(now) >= min_interval_ && (waited(now) >= cost_ / share || is_early);
+  const double by_share = last_ + cost_ / share, early = is_cheap || made_ == 0 ? 2 * last_ - begin_ : by_share;
+  return std::max(last_ + min_interval_, std::min(by_share, early));
 }
 
-bool AnalysisThrottle::is_slow() const { return cost_ > setup_seconds; }
+bool AnalysisThrottle::is_slow() const { return cost_ > felt_seconds; }
 
 void AnalysisThrottle::record(double from, double until) {
   last_ = from;
   cost_ = until - from;
   ++made_;
+}
+
+void AnalysisThrottle::record_piece(double seconds, bool is_first, bool is_last) {
+  spent_ = (is_first ? 0 : spent_) + seconds;
+  if (is_last) whole_ = spent_;
+}
+
+double AnalysisThrottle::seconds_left(double share_done) const {
+  if (share_done > 0 && spent_ > 0) return spent_ * (1 - share_done) / share_done;
+  return whole_;
 }
 
 AnalysisScheduler::AnalysisScheduler(Clock clock, Warn warn, Interrupt has_mail)
@@ -82,23 +94,27 @@ bool AnalysisScheduler::is_steered(bool running) const {
 
 double AnalysisScheduler::share_of(Analysis analysis, const AnalysedRun& run, double now) const {
   const auto is_urgent = [&](const AnalysisInfo& row) {
-    return is_to_be_measured(row, run) && run.is_urgent(row.analysis);
+    return is_to_be_measured(row, run) && run.state(row.analysis).is_urgent;
   };
   if (is_urgent(info_of(analysis))) {
     const bool is_seen =
-        run.can_be_shown(analysis) && throttles_[index_of(analysis)].since_begin(now) > max_urgent_seconds;
+        run.state(analysis).made_at >= 0 && throttles_[index_of(analysis)].since_begin(now) > max_urgent_seconds;
     return (is_seen ? share_once_shown : share_while_urgent) /
            static_cast<double>(std::ranges::count_if(analysis_table(), is_urgent));
   }
-  if (!is_slow(info_of(analysis), run)) return share_for_analyses * part_of(analysis, wanted(run));
+  if (!is_slow(info_of(analysis), run)) return usual_share * part_of(analysis, wanted(run));
   const auto slow = std::ranges::count_if(analysis_table(), [&](const AnalysisInfo& row) { return is_slow(row, run); });
-  return share_for_slow / static_cast<double>(slow);
+  return usual_share / static_cast<double>(slow);
 }
 
-bool AnalysisScheduler::is_due(Analysis analysis, const AnalysedRun& run, double now) const {
-  const AnalysisThrottle& throttle = throttles_[index_of(analysis)];
-  const double share = share_of(analysis, run, now);
-  return run.uses_side_stream() ? throttle.due(share, now, max_overlapped_seconds) : throttle.due(share, now);
+double AnalysisScheduler::due_at(Analysis analysis, const AnalysedRun& run, double now) const {
+  const double felt = run.uses_side_stream() ? felt_overlapped : felt_seconds;
+  return throttles_[index_of(analysis)].due_at(share_of(analysis, run, now), felt);
+}
+
+bool AnalysisScheduler::is_due(Analysis analysis, const AnalysedRun& run) const {
+  const double now = clock_();
+  return now >= due_at(analysis, run, now);
 }
 
 bool AnalysisScheduler::is_slow(const AnalysisInfo& row, const AnalysedRun& run) const {
@@ -118,11 +134,18 @@ bool AnalysisScheduler::has_pieces(const AnalysedRun& run, bool running) const {
 }
 
 bool AnalysisScheduler::advance_pieces(AnalysedRun& run) {
-  for (std::size_t i = 0; i < analysis_table().size(); ++i) {
-    const AnalysisInfo& row = analysis_table()[next_piece_++ % analysis_table().size()];
-    if (is_to_be_measured(row, run)) return advance_piece(row, run);
+  const double from = clock_();
+  const AnalysisInfo* next = nullptr;
+  double earliest = std::numeric_limits<double>::infinity();
+  for (const AnalysisInfo& row : analysis_table()) {
+    const double deadline = is_to_be_measured(row, run) ? due_at(row.analysis, run, from) : earliest;
+    if (deadline < earliest) next = &row;
+    earliest = std::min(earliest, deadline);
   }
-  return false;
+  if (!next) return false;
+  const bool has_news = advance_piece(*next, run);
+  of(next->analysis).record(from, clock_());
+  return has_news;
 }
 
 void AnalysisScheduler::give_up(const AnalysisInfo& row, const std::exception& error) {
@@ -131,12 +154,16 @@ void AnalysisScheduler::give_up(const AnalysisInfo& row, const std::exception& e
 }
 
 bool AnalysisScheduler::advance_piece(const AnalysisInfo& row, AnalysedRun& run) {
+  const double from = clock_();
+  const bool is_first = run.state(row.analysis).phase == AnalysisPhase::waiting;
   try {
     run.advance(row.analysis);
   } catch (const std::exception& error) {
     give_up(row, error);
   }
-  return run.has_news(row.analysis);
+  const AnalysisState now = run.state(row.analysis);
+  of(row.analysis).record_piece(clock_() - from, is_first, now.is_current());
+  return now.has_news;
 }
 
 /// If a step takes longer than the pieces of a short slice, the slice grows with it. A command ends the slice.
@@ -146,13 +173,13 @@ void AnalysisScheduler::advance_for_a_slice(const AnalysisInfo& row, AnalysedRun
   const double slice = std::clamp(share * throttle.waited(from), min_slice_seconds, max_slice_seconds);
   do {
     advance_piece(row, run);
-  } while (is_to_be_measured(row, run) && run.is_urgent(row.analysis) && !has_mail_() && clock_() - from < slice);
+  } while (is_to_be_measured(row, run) && run.state(row.analysis).is_urgent && !has_mail_() && clock_() - from < slice);
   throttle.record(from, clock_());
 }
 
 void AnalysisScheduler::advance_urgent(AnalysedRun& run) {
   for (const AnalysisInfo& row : analysis_table()) {
-    if (is_to_be_measured(row, run) && run.is_urgent(row.analysis) && is_due(row.analysis, run, clock_()))
+    if (is_to_be_measured(row, run) && run.state(row.analysis).is_urgent && is_due(row.analysis, run))
       advance_for_a_slice(row, run);
   }
 }
@@ -162,22 +189,20 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
   if (!has(wanted(run) & ~failed_, row.analysis) || !run.has_work(row.analysis)) return false;
   const bool is_interactive = row.cost == AnalysisCost::interactive;
   const bool moves = is_interactive && !running && clock_() - last_command_ < move_seconds;
-  if (moves && run.is_answered(row.analysis)) return false;
+  if (moves && run.state(row.analysis).is_answered) return false;
   const bool is_edit = is_interactive && !moves && inspected_is_edited_;
   AnalysisThrottle& throttle = is_edit ? edits_ : of(row.analysis);
   const double from = clock_();
-  if (running && !(is_edit ? throttle.due(share_for_edits, from) : is_due(row.analysis, run, from))) return false;
+  if (running && from < (is_edit ? throttle.due_at(share_for_edits) : due_at(row.analysis, run, from))) return false;
   try {
-    if (moves) {
-      run.advance(row.analysis);
-    } else {
-      run.update(row.analysis);
-    }
+    run.advance(row.analysis, moves ? Budget::piece : Budget::whole);
   } catch (const Error& error) {
     if (error.code() != ExitCode::bad_input) throw;  // an error of the model or device, which the session reports
     give_up(row, error);
   }
-  throttle.record(from, clock_());
+  const double until = clock_();
+  throttle.record(from, until);
+  of(row.analysis).record_piece(until - from, true, true);
   if (is_edit) inspected_is_edited_ = false;
   return true;
 }
@@ -190,14 +215,33 @@ bool AnalysisScheduler::update_due(AnalysedRun& run, bool running) {
     if (row.cost > AnalysisCost::quick && !running && recorded) break;  // one for each observation
     if (row.cost != AnalysisCost::piecewise) {
       recorded = update_one(row, run, running) || recorded;
-    } else if (running && is_to_be_measured(row, run) && !run.is_urgent(row.analysis) &&
-               is_due(row.analysis, run, clock_())) {
+    } else if (running && is_to_be_measured(row, run) && !run.state(row.analysis).is_urgent &&
+               is_due(row.analysis, run)) {
       const double from = clock_();
       advance_piece(row, run);
       of(row.analysis).record(from, clock_());
     }
   }
   return steered || (!running && recorded);
+}
+
+void AnalysisScheduler::estimate(const AnalysedRun& run, bool running, AnalysisResults& results) const {
+  const double now = clock_();
+  const auto measured = std::ranges::count_if(
+      analysis_table(), [&](const AnalysisInfo& row) { return is_to_be_measured(row, run); });  // in turn
+  for (const AnalysisInfo& row : analysis_table()) {
+    AnalysisWork& work = results.work[place_of(row.analysis)];
+    const bool is_requested = has(wanted(run) & ~failed_, row.analysis);
+    if (!is_requested && work.phase != AnalysisPhase::current) work.phase = AnalysisPhase::idle;
+    if (work.phase == AnalysisPhase::idle || work.phase == AnalysisPhase::current) continue;
+    double left = throttles_[index_of(row.analysis)].seconds_left(work.share_done);
+    if (left < 0) left = work.seconds > 0 ? work.seconds * work.part : -1;
+    if (left < 0) continue;
+    const bool is_piecewise = row.cost == AnalysisCost::piecewise;
+    const double pause = running ? std::max(0.0, due_at(row.analysis, run, now) - now) : 0;
+    const double share = running ? share_of(row.analysis, run, now) : 1 / static_cast<double>(measured);
+    work.due_in = pause + (is_piecewise ? left / share : left);
+  }
 }
 
 }  // namespace afterglow

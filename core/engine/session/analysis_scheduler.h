@@ -13,7 +13,7 @@ namespace afterglow {
 
 class AnalysedRun;
 
-/// Decides when a costly analysis is due, from the cost of its last run. All times in seconds of one clock.
+/// The deadline of one analysis, from the cost of its last run. All times in seconds of one clock.
 class AnalysisThrottle {
  public:
   explicit AnalysisThrottle(double min_interval) : min_interval_(min_interval) {}
@@ -21,9 +21,9 @@ class AnalysisThrottle {
   /// follow at twice the age each until `share` bounds them, so that the first seconds show something. A run of several
   /// seconds keeps to its share after the first.
   void begin(double now);
-  /// Whether the next run may begin if in the long run the analysis takes at most `share` (0 to 1) of the time. One
-  /// that costs more than `max_cost` seconds is bound by that from its second run on; the first includes set-up.
-  bool due(double share, double now, double max_cost = 1e9) const;
+  /// When the next run may begin if in the long run the analysis takes at most `share` (0 to 1) of the time. One that
+  /// costs more than `max_cost` seconds is bound by that from its second run on; the first includes set-up.
+  double due_at(double share, double max_cost = 1e9) const;
   /// Whether the last run was so long that several in a row would visibly delay training.
   bool is_slow() const;
   /// Seconds since the last run began.
@@ -32,13 +32,19 @@ class AnalysisThrottle {
   double since_begin(double now) const { return now - begin_; }
   /// Records one run.
   void record(double from, double until);
+  /// Records a piece of a result: the first, the last, or one between.
+  void record_piece(double seconds, bool is_first, bool is_last);
+  /// Seconds of work until a result is complete of which this share is done; -1: unknown.
+  double seconds_left(double share_done) const;
 
  private:
   double min_interval_, cost_ = 0, begin_ = 0, last_ = -1e9;
-  int made_ = 0;  // runs since `begin`
+  double spent_ = 0, whole_ = -1;  // on the result in progress, and on the last complete one; -1: none yet
+  int made_ = 0;                   // runs since `begin`
 };
 
-/// Runs the requested analyses at their times. It owns no thread: the worker calls it between steps.
+/// Runs the requested analyses at their times, those with the earliest deadline first. It owns no thread: the worker
+/// calls it between steps.
 class AnalysisScheduler {
  public:
   using Clock = std::function<double()>;                      ///< seconds
@@ -77,6 +83,8 @@ class AnalysisScheduler {
   /// Runs what is due for the next observation. True if, at rest, more follows. An analysis that this model or sequence
   /// does not allow (ExitCode::bad_input) is reported once and skipped.
   bool update_due(AnalysedRun& run, bool running);
+  /// Adds when each requested result will be complete (AnalysisWork::due_in); the others become idle unless current.
+  void estimate(const AnalysedRun& run, bool running, AnalysisResults& results) const;
 
  private:
   AnalysisThrottle& of(Analysis analysis);
@@ -84,8 +92,9 @@ class AnalysisScheduler {
   bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
   bool is_slow(const AnalysisInfo& row, const AnalysedRun& run) const;
   double share_of(Analysis analysis, const AnalysedRun& run, double now) const;
-  /// Whether its share of the time allows another run.
-  bool is_due(Analysis analysis, const AnalysedRun& run, double now) const;
+  /// When its share of the time allows another run.
+  double due_at(Analysis analysis, const AnalysedRun& run, double now) const;
+  bool is_due(Analysis analysis, const AnalysedRun& run) const;
   bool update_one(const AnalysisInfo& row, AnalysedRun& run, bool running);
   bool advance_piece(const AnalysisInfo& row, AnalysedRun& run);
   /// Reports the failure once; `retry` enables the analysis again.
@@ -99,7 +108,6 @@ class AnalysisScheduler {
   std::vector<AnalysisThrottle> throttles_;  // in the table's order
   AnalysisThrottle edits_{0};
   bool inspected_is_edited_ = false;  // since the last complete response
-  std::size_t next_piece_ = 0;        // index into the table
   double last_command_ = -1e9;
 };
 

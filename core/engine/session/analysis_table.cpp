@@ -63,21 +63,16 @@ Pace measure_pace(Trainer& trainer) {
     backend.synchronize();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   };
-  const auto upload = [&](Shape shape, DType dtype, const void* values) {
-    const Tensor tensor = tape.scratch(shape, dtype);
-    backend.upload(tensor, values);
-    return tensor;
-  };
   Pace pace;
   const auto length = static_cast<std::int64_t>(count);
   pace.token = seconds([&] {
-                 const Tensor tokens = upload({1, length}, DType::i32, example.tokens.data());
-                 trainer.model().forward(tape, tokens, upload({1, length}, DType::u8, example.context.data()));
+                 const Tensor tokens = uploaded(tape, {1, length}, DType::i32, example.tokens.data());
+                 trainer.model().forward(tape, tokens, uploaded(tape, {1, length}, DType::u8, example.context.data()));
                }) /
                static_cast<double>(count);
   ModelState state = trainer.model().make_state(backend, trainer.dtype(), 2);
   const std::int32_t two[] = {example.tokens.front(), example.tokens.front()};
-  pace.step = seconds([&] { trainer.model().advance(tape, upload({2, 1}, DType::i32, two), state); });
+  pace.step = seconds([&] { trainer.model().advance(tape, uploaded(tape, {2, 1}, DType::i32, two), state); });
   return pace;
 }
 

@@ -74,35 +74,36 @@ struct ModelWork {
   double first = 0;   ///< share of the smallest useful piece; 1: no parts; 0: runs on request only, no parts
 };
 
+/// How far an analysis of a run is.
+struct AnalysisState {
+  AnalysisPhase phase = AnalysisPhase::waiting;
+  std::int64_t made_at = -1;  ///< the step of the result; -1: no result
+  bool is_answered = false;   ///< a result of this step, possibly partial, can be shown
+  bool is_urgent = false;     ///< the window waits for a first result; partial results are shown as they come
+  bool has_news = false;      ///< the last piece of work gave something to show
+  double share_done = 0;      ///< of the measurement in progress, 0 to 1
+  bool is_current() const { return phase == AnalysisPhase::current; }
+  bool has_work() const { return phase == AnalysisPhase::waiting || phase == AnalysisPhase::computing; }
+};
+
+/// How much an analysis computes in one call: what can be shown soon, or all.
+enum class Budget { piece, whole };
+
 /// One analysis of one run: its last result and how to compute it again.
 class RunAnalysis {
  public:
   virtual ~RunAnalysis() = default;
-  /// Whether the result is complete and belongs to this step and the present choices.
-  virtual bool is_current() const = 0;
-  /// Computes the whole result again. `found` holds the published results of all analyses.
-  virtual void update(const AnalysisResults& found) = 0;
+  virtual AnalysisState state() const = 0;
+  /// Computes one piece of the result, or everything if the analysis has no pieces.
+  virtual void advance(Budget budget) = 0;
   virtual void publish(AnalysisResults& results) const = 0;
-  /// The step of the result; -1: no result.
-  virtual std::int64_t made_at() const = 0;
   /// Weights or settings have changed: the result is out of date, and history entries later than step `after` are
   /// dropped (-1: all).
   virtual void forget(std::int64_t after) = 0;
   /// Marks the result as out of date because the sequence, part, head or configuration has changed.
   virtual void invalidate() = 0;
-
-  /// Whether work is left; a study that has not been requested has none.
-  virtual bool has_work() const { return !is_current(); }
-  /// Whether a result of this step, possibly partial, can be shown.
-  virtual bool is_answered() const { return is_current(); }
-  /// Computes one piece, or everything if the analysis has no pieces.
-  virtual void advance(const AnalysisResults& found) { update(found); }
-  /// Whether the window waits for a first result; partial results are shown as they come.
-  virtual bool is_urgent() const { return false; }
   /// A panel has just opened: computes the result of the present step with priority.
   virtual void make_urgent() {}
-  /// Whether the last piece of work gave something to show.
-  virtual bool has_news() const { return is_current() || is_urgent(); }
   /// Called after every training step.
   virtual void after_step() {}
   /// No panel shows the analysis: frees all memory but the result.
@@ -111,21 +112,10 @@ class RunAnalysis {
   virtual void take_over(const AnalysisSubject& /*before*/) {}
 };
 
-/// An analysis that works in pieces.
-class PiecewiseAnalysis : public RunAnalysis {
- public:
-  void advance(const AnalysisResults& found) override = 0;
-  void update(const AnalysisResults& found) override {
-    while (!is_current()) advance(found);
-  }
-};
-
-/// One that belongs to no step of the run.
-class UntiedAnalysis : public PiecewiseAnalysis {
+/// One that works in pieces and belongs to no step of the run.
+class UntiedAnalysis : public RunAnalysis {
  public:
   explicit UntiedAnalysis(AnalysisSubject& of) : of_(&of) {}
-  std::int64_t made_at() const override { return -1; }
-  bool has_news() const override { return has_news_; }
   void forget(std::int64_t) override { invalidate(); }
   void invalidate() override {}
 
@@ -138,8 +128,8 @@ class UntiedAnalysis : public PiecewiseAnalysis {
 class AbsentAnalysis final : public UntiedAnalysis {
  public:
   using UntiedAnalysis::UntiedAnalysis;
-  bool is_current() const override { return true; }
-  void advance(const AnalysisResults&) override {}
+  AnalysisState state() const override { return {AnalysisPhase::current}; }
+  void advance(Budget) override {}
   void publish(AnalysisResults&) const override {}
 };
 
@@ -148,8 +138,11 @@ template <class View>
 class StepAnalysis : public RunAnalysis {
  public:
   explicit StepAnalysis(AnalysisSubject& of) : of_(&of) {}
-  bool is_current() const override { return made_at() == of_->step(); }
-  std::int64_t made_at() const override { return view_ ? view_->step : -1; }
+  AnalysisState state() const override {
+    const std::int64_t made_at = view_ ? view_->step : -1;
+    const bool is_current = made_at == of_->step();
+    return {is_current ? AnalysisPhase::current : AnalysisPhase::waiting, made_at, is_current};
+  }
   void forget(std::int64_t) override { invalidate(); }
   void invalidate() override { view_.reset(); }
 
@@ -163,8 +156,11 @@ template <class View>
 class LastingAnalysis : public StepAnalysis<View> {
  public:
   using StepAnalysis<View>::StepAnalysis;
-  bool is_current() const override { return !is_stale_ && StepAnalysis<View>::is_current(); }
-  void update(const AnalysisResults&) override {
+  AnalysisState state() const override {
+    const AnalysisState now = StepAnalysis<View>::state();
+    return is_stale_ ? AnalysisState{AnalysisPhase::waiting, now.made_at} : now;
+  }
+  void advance(Budget) override {
     is_stale_ = false;
     measure();
   }
@@ -178,9 +174,9 @@ class LastingAnalysis : public StepAnalysis<View> {
 /// When the scheduler runs an analysis. The table is sorted by it.
 enum class AnalysisCost {
   quick,        ///< in the observation of the step
-  interactive,  ///< follows a control that the user moves: `advance` during the movement, `update` after it
+  interactive,  ///< follows a control that the user moves: a piece during the movement, the whole after it
   slow,         ///< waits until commands pause; at rest one for each observation
-  piecewise     ///< takes longer than an observation may wait: `advance` between steps
+  piecewise     ///< takes longer than an observation may wait: a piece between steps
 };
 
 /// The settings of an analysis, which a command of the window, `plot --ask` or the recipe sets. They are a value of the

@@ -64,7 +64,7 @@ void RunControl::change_speed(std::int64_t by) {
 }
 
 // A late step shortens the next interval by at most half.
-void RunControl::begin_step(double seconds) {
+void RunControl::count_step(double seconds) {
   if (speed_limit_ <= 0) return;
   const double interval = 1 / speed_limit_;
   next_step_at_ = std::max(next_step_at_, seconds - interval / 2) + interval;

@@ -48,7 +48,8 @@ class RunControl {
   bool is_over(std::int64_t step, bool finished) const;
   /// Whether the next step may begin now.
   bool is_due(double seconds) const { return rebuilds_to_ >= 0 || speed_limit_ <= 0 || seconds >= next_step_at_; }
-  void begin_step(double seconds);
+  /// A step begins.
+  void count_step(double seconds);
 
   /// Trains these runs to their ends, one after the other; opening any other run cancels that.
   void compare(std::deque<ComparedRun> runs) { compared_ = std::move(runs); }

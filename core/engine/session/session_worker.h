@@ -6,8 +6,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/analysis_scheduler.h"
@@ -15,7 +15,6 @@
 #include "core/engine/session/run_archive.h"
 #include "core/engine/session/run_control.h"
 #include "core/engine/session/session.h"
-#include "core/io/atomic_file.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -33,75 +32,46 @@ class SessionWorker {
 
   /// Carries out a command. Throws Error(bad_input) for an unknown command or an invalid value.
   void apply(const Command& command);
+  /// Whether the engine has a command of this name.
+  static bool knows(std::string_view name);
+  /// Goes to the moment that a recipe shows: from the last saved state that both runs share, else by repeating the
+  /// training. `is_alone` drops the earlier runs and the present one.
+  void open_recipe(const Recipe& recipe, bool is_alone);
+  /// An observation with these analyses up to date, whatever the window requests.
+  std::shared_ptr<const Observation> observe(AnalysisSet analyses);
 
-  // What the commands' handlers call (command_handlers.cpp).
-  bool is_open() const { return analysed_ != nullptr; }
-  AnalysedRun& analysed() { return *analysed_; }
-  TrainingRun& run() { return analysed_->run(); }
-  RunControl& control() { return control_; }
-  AnalysisScheduler& scheduler() { return scheduler_; }
-  const SessionOptions& options() const { return options_; }
-  void report(Severity severity, const std::string& text);
+  bool is_open() const { return run_ != nullptr; }
+  AnalysedRun& run() { return *run_; }
+  const RunControl& control() const { return control_; }
   /// The last reported message; may be empty.
   std::string last_report() const { return events_.empty() ? "" : events_.back().text; }
   /// The exit code for a program that cannot go on after the last failure.
   ExitCode last_failure() const { return last_failure_; }
-  /// An observation with these analyses up to date, whatever the window requests.
-  std::shared_ptr<const Observation> observe(AnalysisSet analyses);
-  /// Makes every analysis due at once after a change of what is analysed.
-  void analyse_afresh();
-  /// Trains until step `until`; -1: to the end.
-  void start(std::int64_t until);
-  void train_more(std::int64_t count);
-  /// Rewinds to a step at once, or, if that takes long, by repeating steps, which the user can pause. A later step is
-  /// reached by training.
-  void go_to(std::int64_t step);
-  /// The present step, or the target of a repetition in progress.
-  std::int64_t aim() const;
-  /// Restarts the run's recipe at step 0 with another seed.
-  void restart(std::uint64_t seed);
-  /// Keeps the present run as a grey curve; a copy goes on from here.
-  void branch();
-  /// Drops an earlier run by its name. An empty name drops the present one: the newest earlier run replaces it, or its
-  /// own recipe at step 0.
-  void discard(const std::string& name);
-  /// Changes a setting; `is_live` as in TrainingRun::set.
-  void change(const std::string& key, double to, bool is_live);
-  /// Rewinds to before step `step` and leaves its batch out of the training.
-  void leave_out_batch(std::int64_t step);
-  /// Of a run in a folder: show the state `by` places after the present one; from now on each new one, or stay.
-  void move_by(std::int64_t by);
-  void follow(bool on);
-  bool follows() const { return follows_; }
-  /// Freezes or unfreezes a part (TrainingRun::freeze).
-  void freeze(const std::string& part, bool on);
-  /// Fits the weights to moved eigenvalues (AnalysedRun::operate).
-  void operate(const nlohmann::json& value);
-  /// Opens another run; if that fails, the present one stays.
-  void open(const SavedRun& saved);
-  /// Goes to the moment that a recipe shows: from the last saved state that both runs share, else by repeating the
-  /// training. `is_alone` drops the earlier runs and the present one.
-  void open_recipe(const Recipe& recipe, bool is_alone);
-  /// Trains presets to their ends, one after the other, or the run's recipe with successive seeds; opening any other
-  /// run cancels that.
-  void compare(const std::vector<std::string>& presets);
-  void compare_seeds(std::int64_t count);
-  void save(const std::filesystem::path& path, Existing existing);
-  /// Continues the run on another device; what was trained before stays as an earlier run.
-  void change_device(const std::string& name);
-  void change_precision(Precision precision);
 
  private:
+  struct Commands;  // what each command does (session_commands.cpp)
   void guarded(const std::function<void()>& work);
+  void report(Severity severity, const std::string& text);
   void take_commands();
   Mailbox::Wait wait() const;
   double seconds() const;
+  bool is_training() const { return control_.running() && run_; }
   void train();
-  bool is_over() const;
-  void begin_step();
+  bool is_over() const { return control_.is_over(run_->step(), run_->finished()); }
+  void note_step();
   void end_step();
   void train_while_waiting();
   void end_overlapped_step();
+  /// Trains until step `until`; -1: to the end.
+  void start(std::int64_t until);
+  void restart_clock() { control_.restart_clock(run_->step(), seconds()); }
+  /// Rewinds to a step at once, or, if that takes long, by repeating steps, which the user can pause. A later step is
+  /// reached by training.
+  void go_to(std::int64_t step);
+  /// Of a run in a folder: shows each new state from now on, or stays.
+  void follow(bool on);
+  /// Opens another run; if that fails, the present one stays.
+  void open(const SavedRun& saved);
   std::unique_ptr<AnalysedRun> analyse(const SavedRun& saved, Backend& backend, std::unique_ptr<Backend>& side);
   void train_next_compared();
   void stop_if_requested();
@@ -109,14 +79,13 @@ class SessionWorker {
   std::unique_ptr<AnalysedRun> load(const SavedRun& saved);
   void archive_run();
   void take_over(std::unique_ptr<AnalysedRun> fresh);
-  void discard_present();
   void go_over_to(const Recipe& recipe);
   void watch_folder();
-  void begin_other_future(const std::function<void()>& change);
   Snapshot present_snapshot();
-  void move_to(std::unique_ptr<Backend> target, Precision precision);
   void take_checksum();
   bool has_pieces() const;
+  /// Makes every analysis due at once after a change of what is analysed.
+  void analyse_afresh();
   void analyse_and_publish();
   bool is_due_to_publish() const;
   void publish();
@@ -128,7 +97,7 @@ class SessionWorker {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Backend> side_backend_;  // for analyses on a second stream; created with the first large model
-  std::unique_ptr<AnalysedRun> analysed_;
+  std::unique_ptr<AnalysedRun> run_;
   RunArchive archive_;
   RunControl control_;
   AnalysisScheduler scheduler_;

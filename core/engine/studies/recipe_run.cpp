@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/engine/recipe/recipe_text.h"
-#include "core/engine/training/training_run.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/io/checksum.h"
 #include "core/io/claim.h"
 #include "core/io/error.h"
@@ -89,11 +89,6 @@ RunSpectrum parse_spectrum(const json& file) {
   return spectrum;
 }
 
-std::unique_ptr<TrainingRun> make_run(const Recipe& recipe, const std::optional<Snapshot>& begun, Backend& backend) {
-  if (!begun) return std::make_unique<TrainingRun>(recipe, backend, 0);
-  return std::make_unique<TrainingRun>(*begun, backend, 0);
-}
-
 std::string hash_of(std::string text, const Enough& enough) {
   if (std::isfinite(enough.accuracy)) text += json(enough.accuracy).dump();
   if (enough.evaluations > 1) text += "x" + std::to_string(enough.evaluations);
@@ -114,7 +109,9 @@ std::string hash_of(const Recipe& recipe, const Inquiry& inquiry) {
 }
 
 RecipeRun::RecipeRun(const Inquiry& inquiry, PlannedRun planned, Backend& backend, const std::optional<Snapshot>& begun)
-    : inquiry_(&inquiry), planned_(std::move(planned)), run_(make_run(planned_.recipe, begun, backend)) {}
+    : inquiry_(&inquiry),
+      planned_(std::move(planned)),
+      run_(std::make_unique<TrainingRun>(SavedRun{planned_.recipe, begun}, backend, 0)) {}
 
 RecipeRun::~RecipeRun() = default;
 

@@ -99,10 +99,30 @@ void check_commands(const Recipe& recipe, const Trainer& trainer) {
 }  // namespace
 
 TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit, const Checkpoint* origin)
+    : TrainingRun(std::move(recipe), nullptr, backend, history_limit, origin) {}
+
+TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
+    : TrainingRun(snapshot.recipe, &snapshot, backend, history_limit, nullptr) {}
+
+TrainingRun::TrainingRun(const SavedRun& saved, Backend& backend, std::size_t history_limit)
+    : TrainingRun(saved.snapshot ? saved.snapshot->recipe : saved.recipe, saved.snapshot ? &*saved.snapshot : nullptr,
+                  backend, history_limit, saved.origin.get()) {
+  folder_ = saved.folder;
+}
+
+TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backend, std::size_t history_limit,
+                         const Checkpoint* origin)
     : recipe_(std::move(recipe)),
-      trainer_(std::make_unique<Trainer>(recipe_, backend, DType::f32, Trainer::CheckWeights{}, origin)),
+      trainer_(std::make_unique<Trainer>(
+          recipe_, backend, DType::f32,
+          snapshot ? [&](const ParameterStore& store) { check_weights(*snapshot, store); } : Trainer::CheckWeights(),
+          origin)),
       history_(history_limit),
       record_(labels_of(*trainer_), recipe_.training.steps) {
+  if (snapshot) {
+    begin_at(*snapshot);
+    return;
+  }
   check_commands(recipe_, *trainer_);
   TrainerState state = trainer_->save();
   if (recipe_.checkpoint.contains("step")) {  // of another program's training, which is not repeated here
@@ -114,13 +134,8 @@ TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_li
   apply_due_commands();  // they also apply to read-only runs
 }
 
-TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit)
-    : recipe_(snapshot.recipe),
-      trainer_(std::make_unique<Trainer>(recipe_, backend, DType::f32,
-                                         [&](const ParameterStore& store) { check_weights(snapshot, store); })),
-      history_(history_limit),
-      record_(labels_of(*trainer_), recipe_.training.steps),
-      latest_step_(snapshot.step) {
+void TrainingRun::begin_at(const Snapshot& snapshot) {
+  latest_step_ = snapshot.step;
   const TrainerState state = take_state(snapshot);
   check_commands(recipe_, *trainer_);
   rebuild_config();
@@ -279,6 +294,7 @@ bool TrainingRun::train_step() {
   const std::size_t state_bytes = 3 * trainer_->parameters().values().bytes();
   if (history_.wants(step(), state_bytes)) history_.keep(trainer_->save(history_.take_spare()));
   apply_due_commands();
+  after_step();
   return true;
 }
 
@@ -507,10 +523,11 @@ void TrainingRun::go_to(std::int64_t target) {
   }
 }
 
-bool TrainingRun::jump_towards(std::int64_t target) {
-  const bool is_elsewhere = restore_before(target);
-  if (is_elsewhere) journal_.forget(Journal::Scope::run);
-  return is_elsewhere;
+void TrainingRun::jump_towards(std::int64_t target) {
+  if (!restore_before(target)) return;
+  journal_.forget(Journal::Scope::run);
+  forget_results(latest_step());
+  if (folder_) after_step();
 }
 
 bool TrainingRun::restore_before(std::int64_t target) {
@@ -536,6 +553,7 @@ void TrainingRun::forget_ahead() {
   history_.forget_after(step());
   record_.truncate(step());
   latest_step_ = step();
+  forget_results(step());
 }
 
 void TrainingRun::go_over_to(const Recipe& other, std::int64_t common) {
@@ -547,6 +565,7 @@ void TrainingRun::go_over_to(const Recipe& other, std::int64_t common) {
   std::erase_if(recipe_.commands, is_change);
   std::ranges::copy_if(other.commands, std::back_inserter(recipe_.commands), is_change);
   forget_changes();
+  forget_results(step());
 }
 
 Recipe TrainingRun::recipe() const {

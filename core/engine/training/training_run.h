@@ -19,6 +19,7 @@
 namespace afterglow {
 
 class RunFolder;
+struct SavedRun;
 struct StoredState;
 
 /// What the next training step would do. Weights have the layout of the flat buffer.
@@ -37,9 +38,11 @@ class TrainingRun {
               const Checkpoint* origin = nullptr);
   /// Continues from a snapshot. Throws Error(bad_input) if the snapshot does not fit its own recipe.
   TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t history_limit = History::default_limit);
+  /// Either of them; `go_to` opens the last state of the saved run's folder, if it has one, at or before a step.
+  TrainingRun(const SavedRun& saved, Backend& backend, std::size_t history_limit = History::default_limit);
+  virtual ~TrainingRun() = default;
 
-  /// From now on `go_to` opens the last state of this folder, which another program fills, at or before a step.
-  void follow(std::shared_ptr<RunFolder> folder) { folder_ = std::move(folder); }
+  /// Another program fills it; null: this run is trained here.
   const std::shared_ptr<RunFolder>& folder() const { return folder_; }
 
   Trainer& trainer() { return *trainer_; }
@@ -111,9 +114,8 @@ class TrainingRun {
   /// Goes exactly to a step that was trained before, or trains forward to a later one. Throws Error(bad_input) for a
   /// step before `oldest_step`.
   void go_to(std::int64_t step);
-  /// The first half of `go_to`: restores the saved state nearest to `step`, from which training continues. False if
-  /// that is the present one.
-  bool jump_towards(std::int64_t step);
+  /// The first half of `go_to`: restores the saved state nearest to `step`, from which training continues.
+  void jump_towards(std::int64_t step);
   /// Drops everything that was trained beyond the present step.
   void forget_ahead();
   /// Switches to another recipe with the same states up to step `common` (`common_step`): restores the last saved state
@@ -139,7 +141,17 @@ class TrainingRun {
   const Trajectory& trajectory() const { return record_.path(); }
   std::string name = "run 1";
 
+ protected:
+  // What else belongs to a run follows it by these two.
+  /// Called after each finite step, and at each state of a folder.
+  virtual void after_step() {}
+  /// What was found of the present step no longer holds, nor what was recorded later than step `after`.
+  virtual void forget_results(std::int64_t /*after*/) {}
+
  private:
+  TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backend, std::size_t history_limit,
+              const Checkpoint* origin);
+  void begin_at(const Snapshot& snapshot);
   TrainerState take_state(const Snapshot& snapshot);
   bool open_stored(const StoredState& stored);
   void forget_changes();
@@ -168,7 +180,7 @@ class TrainingRun {
   Recipe recipe_;
   std::unique_ptr<Trainer> trainer_;
   History history_;
-  std::shared_ptr<RunFolder> folder_;  // null: this run is trained here
+  std::shared_ptr<RunFolder> folder_;
   RunRecord record_;
   std::int64_t latest_step_ = 0;
   std::size_t next_command_ = 0;

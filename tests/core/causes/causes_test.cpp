@@ -367,7 +367,7 @@ TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun run({small_recipe(), std::nullopt}, *backend);
   const AnalysisSet asked = set_of(Analysis::transplant);
-  const Task& task = run.run().trainer().task();
+  const Task& task = run.trainer().task();
   const Example example = task.example(11, 3, Split::train);
   const auto path = std::filesystem::temp_directory_path() / "afterglow_pair_test.txt";
   std::vector<int> tokens(example.tokens.begin(), example.tokens.end());

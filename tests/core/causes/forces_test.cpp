@@ -135,7 +135,7 @@ TEST(Forces, LeaveTheTrainingAsItIs) {
     EXPECT_EQ(watched.observe(set_of(Analysis::forces)).forces->step, step);
     EXPECT_TRUE(watched.is_current(Analysis::forces));
   }
-  EXPECT_EQ(plain.run().trainer().checksum(), watched.run().trainer().checksum());
+  EXPECT_EQ(plain.trainer().checksum(), watched.trainer().checksum());
 }
 
 // Where a piece takes seconds, the first analysis would otherwise come after minutes.
@@ -143,13 +143,13 @@ TEST(Forces, AreWaitedForUntilTheFirstAreThere) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   while (analysed.has_work(Analysis::forces)) {
-    EXPECT_TRUE(analysed.is_urgent(Analysis::forces));
+    EXPECT_TRUE(analysed.state(Analysis::forces).is_urgent);
     analysed.advance(Analysis::forces);
   }
-  EXPECT_FALSE(analysed.is_urgent(Analysis::forces));
+  EXPECT_FALSE(analysed.state(Analysis::forces).is_urgent);
   analysed.go_to(5);
   EXPECT_TRUE(analysed.has_work(Analysis::forces));
-  EXPECT_FALSE(analysed.is_urgent(Analysis::forces)) << "those of a later step have time";
+  EXPECT_FALSE(analysed.state(Analysis::forces).is_urgent) << "those of a later step have time";
 }
 
 TEST(Forces, AreMissingWithoutAKoopmanOperator) {

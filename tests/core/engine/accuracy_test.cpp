@@ -44,7 +44,7 @@ TEST(AccuracyGrid, EachCellIsTheEvaluationOfItsTask) {
     for (const AccuracyCell& cell : one.cells) {
       ASSERT_TRUE(cell.fits);
       const auto task = make_task(evaluation_config(json::parse(one.config), {cell.bindings, cell.length}));
-      EXPECT_EQ(cell.accuracy, grid.run.run().trainer().evaluate(11, task.get())) << one.task << cell.bindings;
+      EXPECT_EQ(cell.accuracy, grid.run.trainer().evaluate(11, task.get())) << one.task << cell.bindings;
       EXPECT_EQ(cell.examples, 11);
       ++cells;
     }

@@ -12,12 +12,16 @@
 namespace afterglow {
 namespace {
 
+bool is_due(const AnalysisThrottle& throttle, double share, double now, double max_cost = 1e9) {
+  return now >= throttle.due_at(share, max_cost);
+}
+
 /// How often an analysis of `cost` seconds is made from `begin` to `end`, when the throttle is asked a hundred times a
 /// second.
 int count_made(AnalysisThrottle& throttle, double cost, double share, double begin, double end) {
   int count = 0;
   for (double now = begin; now < end; now += 0.01) {
-    if (!throttle.due(share, now)) continue;
+    if (!is_due(throttle, share, now)) continue;
     throttle.record(now, now + cost);
     now += cost;
     ++count;
@@ -51,7 +55,7 @@ TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
     constexpr AnalysisSet own = Analysis::phase_map | Analysis::blame | Analysis::microscope | Analysis::bisect |
                                 Analysis::over_training | Analysis::retrieval | Analysis::costs;
     if (has(own, row.analysis)) continue;
-    analysed.update(row.analysis);
+    analysed.advance(row.analysis, Budget::whole);
     EXPECT_TRUE(analysed.is_current(row.analysis)) << row.name;
   }
   EXPECT_EQ(analysed.describe().current & all_analyses, all_analyses);
@@ -61,7 +65,7 @@ TEST(AnalysisTable, EveryRowFindsSomethingOfThisStepAndForgetsIt) {
   EXPECT_EQ(found.current, all_analyses);
   EXPECT_TRUE(found.spectra && found.trace && found.token_weights && found.inspected && found.solvers && found.theory &&
               found.depth && found.influence);
-  EXPECT_EQ(found.checksum, analysed.run().trainer().checksum());
+  EXPECT_EQ(found.checksum, analysed.trainer().checksum());
   ASSERT_TRUE(analysed.train_step());
   EXPECT_EQ(analysed.describe().current, 0u) << "of a step before";
 }
@@ -105,10 +109,10 @@ TEST(AnalysisThrottle, ACheapAnalysisKeepsToItsInterval) {
 TEST(AnalysisThrottle, TheFirstSecondsShowByOneAtTwiceTheAgeEach) {
   AnalysisThrottle throttle(0.25);
   throttle.begin(100);
-  EXPECT_TRUE(throttle.due(0.01, 100));
+  EXPECT_TRUE(is_due(throttle, 0.01, 100));
   throttle.record(100, 101);  // the first one sets up what later ones use
-  EXPECT_FALSE(throttle.due(0.01, 100.2));
-  EXPECT_TRUE(throttle.due(0.01, 100.25));
+  EXPECT_FALSE(is_due(throttle, 0.01, 100.2));
+  EXPECT_TRUE(is_due(throttle, 0.01, 100.25));
   EXPECT_EQ(count_made(throttle, 0.05, 0.01, 100.25, 105), 5);  // at 0.25, 0.5, 1, 2 and 4 seconds
   EXPECT_LE(count_made(throttle, 0.05, 0.01, 105, 115), 3);
 }
@@ -118,30 +122,30 @@ TEST(AnalysisThrottle, WhatIsFeltKeepsToItsShareFromTheSecondOn) {
     AnalysisThrottle throttle(0.25);
     throttle.begin(0);
     throttle.record(0, 0.5);
-    EXPECT_TRUE(throttle.due(0.01, 0.25, 0.1)) << "the first one may have set something up";
+    EXPECT_TRUE(is_due(throttle, 0.01, 0.25, 0.1)) << "the first one may have set something up";
     throttle.record(0.25, is_felt ? 0.45 : 0.3);
-    EXPECT_EQ(throttle.due(0.01, 1, 0.1), !is_felt);
-    EXPECT_TRUE(throttle.due(0.01, 20.25, 0.1));
-    EXPECT_TRUE(throttle.due(0.01, 1)) << "where no training is meanwhile";
+    EXPECT_EQ(is_due(throttle, 0.01, 1, 0.1), !is_felt);
+    EXPECT_TRUE(is_due(throttle, 0.01, 20.25, 0.1));
+    EXPECT_TRUE(is_due(throttle, 0.01, 1)) << "where no training is meanwhile";
   }
 }
 
 TEST(AnalysisThrottle, WhatTakesSecondsStopsTheTrainingOnceAtTheBeginning) {
   AnalysisThrottle throttle(0.25);
   throttle.begin(0);
-  EXPECT_TRUE(throttle.due(0.01, 0));
+  EXPECT_TRUE(is_due(throttle, 0.01, 0));
   throttle.record(0, 4);
   EXPECT_TRUE(throttle.is_slow());
-  EXPECT_FALSE(throttle.due(0.01, 399));
-  EXPECT_TRUE(throttle.due(0.01, 400));
+  EXPECT_FALSE(is_due(throttle, 0.01, 399));
+  EXPECT_TRUE(is_due(throttle, 0.01, 400));
 }
 
 TEST(AnalysisThrottle, WhatBeginsIsDueAtOnce) {
   AnalysisThrottle throttle(0.25);
   throttle.record(500, 501);
-  EXPECT_FALSE(throttle.due(0.01, 510));
+  EXPECT_FALSE(is_due(throttle, 0.01, 510));
   throttle.begin(510);
-  EXPECT_TRUE(throttle.due(0.01, 510));
+  EXPECT_TRUE(is_due(throttle, 0.01, 510));
 }
 
 /// A scheduler with a clock that stands where the test puts it, and a run of a few steps.
@@ -154,7 +158,7 @@ struct Scheduled {
   AnalysisScheduler scheduler{[this] { return now += tick; }, [this](const std::string& text) { warning = text; }};
 };
 
-TEST(AnalysisScheduler, WhatIsSlowSharesThreePercentOfTheTime) {
+TEST(AnalysisScheduler, WhatIsSlowSharesTheTimeOfAllEvenly) {
   const auto seconds_until_due = [](AnalysisSet requested) {
     Scheduled test;
     test.scheduler.request(requested);
@@ -170,8 +174,8 @@ TEST(AnalysisScheduler, WhatIsSlowSharesThreePercentOfTheTime) {
     }
     return test.now - made;
   };
-  EXPECT_NEAR(seconds_until_due(set_of(Analysis::trace)), 3 / 0.03, 10);
-  EXPECT_NEAR(seconds_until_due(Analysis::spectra | Analysis::trace), 2 * 3 / 0.03, 10);
+  EXPECT_NEAR(seconds_until_due(set_of(Analysis::trace)), 3 / 0.025, 10);
+  EXPECT_NEAR(seconds_until_due(Analysis::spectra | Analysis::trace), 2 * 3 / 0.025, 10);
 }
 
 TEST(AnalysisScheduler, AtRestQuickAnalysesComeTogetherAndTheOthersOneByOne) {
@@ -198,7 +202,7 @@ TEST(AnalysisScheduler, WhileCommandsComeOnlyQuickAnswersFollow) {
   test.scheduler.note_command();
   EXPECT_TRUE(test.scheduler.is_steered(false));
   EXPECT_TRUE(test.scheduler.update_due(test.analysed, false)) << "more is to follow";
-  EXPECT_TRUE(test.analysed.is_answered(Analysis::inspected));
+  EXPECT_TRUE(test.analysed.state(Analysis::inspected).is_answered);
   for (int i = 0; i < 3; ++i) test.scheduler.update_due(test.analysed, false);
   EXPECT_FALSE(test.analysed.is_current(Analysis::solvers));
   test.now += 0.6;
@@ -238,13 +242,13 @@ double share_of(Analysis analysis, double since_opening, double tick) {
   test.scheduler.advance_urgent(test.analysed);
   const double slice = test.now - start;
   EXPECT_GT(slice, 0.05);
-  EXPECT_TRUE(test.analysed.is_urgent(analysis)) << "one slice does not hold it";
+  EXPECT_TRUE(test.analysed.state(analysis).is_urgent) << "one slice does not hold it";
   test.tick = 0;  // so the second one holds the rest
-  for (int step = 0; step < 1000 && test.analysed.is_urgent(analysis); ++step) {
+  for (int step = 0; step < 1000 && test.analysed.state(analysis).is_urgent; ++step) {
     test.now += 0.005;  // a step of the training
     test.scheduler.advance_urgent(test.analysed);
   }
-  EXPECT_FALSE(test.analysed.is_urgent(analysis));
+  EXPECT_FALSE(test.analysed.state(analysis).is_urgent);
   EXPECT_EQ(test.warning, "");
   return slice / (test.now - start);
 }
@@ -286,20 +290,51 @@ TEST(AnalysisScheduler, AMeasurementThatTheWindowComesBackToIsOfTheseWeights) {
   EXPECT_TRUE(test.analysed.describe().race->entries.empty());
   test.analysed.train_step();
   test.analysed.make_urgent(set_of(Analysis::race));
-  EXPECT_EQ(finish()->step, test.analysed.run().step());
-  EXPECT_FALSE(test.analysed.is_urgent(Analysis::race));
+  EXPECT_EQ(finish()->step, test.analysed.step());
+  EXPECT_FALSE(test.analysed.state(Analysis::race).is_urgent);
   test.analysed.make_urgent(set_of(Analysis::race));
   EXPECT_TRUE(test.analysed.is_current(Analysis::race)) << "nothing has changed since";
   test.analysed.train_step();
   test.analysed.make_urgent(set_of(Analysis::race));
-  EXPECT_TRUE(test.analysed.is_urgent(Analysis::race));
+  EXPECT_TRUE(test.analysed.state(Analysis::race).is_urgent);
+}
+
+TEST(AnalysisScheduler, SaysWhatIsComputedAndWhenItWillBeComplete) {
+  Scheduled test;
+  test.scheduler.request(set_of(Analysis::race));
+  const auto work_of = [&](Analysis analysis, bool running) {
+    Observation now = test.analysed.describe();
+    test.scheduler.estimate(test.analysed, running, now);
+    return now.work[place_of(analysis)];
+  };
+  EXPECT_EQ(work_of(Analysis::race, false).phase, AnalysisPhase::waiting);
+  EXPECT_LT(work_of(Analysis::race, false).due_in, 0) << "nothing is known of it yet";
+  EXPECT_EQ(work_of(Analysis::trace, false).phase, AnalysisPhase::idle) << "it is not requested";
+  test.tick = 0.5;
+  double before = 0, expected = 0;
+  while (test.scheduler.has_pieces(test.analysed, false)) {
+    test.scheduler.advance_pieces(test.analysed);
+    const AnalysisWork work = work_of(Analysis::race, false);
+    if (work.phase != AnalysisPhase::computing) break;
+    EXPECT_GE(work.share_done, before);
+    before = work.share_done;
+    if (work.share_done > 0.5 && expected == 0) expected = work.due_in;
+  }
+  EXPECT_GT(before, 0.5);
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(work_of(Analysis::race, false).phase, AnalysisPhase::current);
+  test.tick = 0;
+  ASSERT_TRUE(test.analysed.train_step());
+  const double at_rest = work_of(Analysis::race, false).due_in, training = work_of(Analysis::race, true).due_in;
+  EXPECT_GT(at_rest, 0) << "as long as the last one took";
+  EXPECT_GT(training, 10 * at_rest) << "at its share of the time";
 }
 
 TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {
   Scheduled test;
   test.scheduler.request(set_of(Analysis::spectra));
   test.scheduler.update_due(test.analysed, true);
-  EXPECT_FALSE(test.analysed.is_answered(Analysis::inspected));
+  EXPECT_FALSE(test.analysed.state(Analysis::inspected).is_answered);
   test.analysed.change_inspection({"head_off", R"({"head": 0})"});
   test.scheduler.note_edit();
   test.scheduler.update_due(test.analysed, true);

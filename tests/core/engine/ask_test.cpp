@@ -45,7 +45,7 @@ TEST(Asking, TheScaleOfSkaStaysBehindAToken) {
   const std::vector<double> kept = scales();
   for (std::size_t t = 0; t < kept.size(); ++t) EXPECT_EQ(kept[t], running[std::min(t, behind)]) << t;
   EXPECT_EQ(run.observe(set_of(Analysis::trace)).trace->scale_kept_behind, 1);
-  const nlohmann::json inspected = run.run().recipe().inspected;
+  const nlohmann::json inspected = run.recipe().inspected;
   EXPECT_EQ(inspected, nlohmann::json({{"index", 0}, {"freeze_scale", 1}})) << "figures bring it back";
   EXPECT_EQ(parse_inspection_setup(inspected, {}).scale_kept_behind, 1);
   EXPECT_TRUE(run.undo());

@@ -107,8 +107,8 @@ TEST(Bisect, FindsTheStepOfEachRepetition) {
     AnalysedRun again({part.part.empty() ? small_recipe() : frozen(part.part), std::nullopt}, *backend);
     again.choose_stop({{"condition", "loss < 4.8"}});
     std::int64_t found = -1;
-    while (found < 0 && again.run().step() < 30 && again.train_step()) {
-      if (again.stop_reason()) found = again.run().step();
+    while (found < 0 && again.step() < 30 && again.train_step()) {
+      if (again.stop_reason()) found = again.step();
     }
     EXPECT_EQ(part.step, found) << "without " << part.part;
   }

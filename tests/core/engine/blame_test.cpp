@@ -140,7 +140,7 @@ TEST(Blame, IsMadeWhenItIsAskedForAndOnlyThen) {
   EXPECT_EQ(analysed.describe().blame->without.size(), 3u) << "only shown otherwise";
   EXPECT_EQ(analysed.describe().blame->batch.step, 5);
   // Its recipe asks for the same again.
-  AnalysedRun again({analysed.run().recipe(), std::nullopt}, *backend);
+  AnalysedRun again({analysed.recipe(), std::nullopt}, *backend);
   EXPECT_FALSE(again.has_work(Analysis::blame)) << "before its steps are trained";
   again.go_to(6);
   EXPECT_EQ(again.observe(set_of(Analysis::blame)).blame->without[2].checksum, found.blame->without[2].checksum);
@@ -153,11 +153,11 @@ TEST(Blame, IsDroppedWithThePastThatItRepeats) {
   analysed.choose("blame", {{"from", 5}});
   ASSERT_TRUE(analysed.observe(set_of(Analysis::blame)).blame);
   analysed.go_to(9);
-  analysed.run().set("learning_rate", 1e-3);
+  analysed.set("learning_rate", 1e-3);
   EXPECT_TRUE(analysed.describe().blame) << "what came later changes nothing of it";
   analysed.go_to(4);
   EXPECT_TRUE(analysed.describe().blame) << "the past is still there";
-  analysed.run().set("learning_rate", 1e-2);
+  analysed.set("learning_rate", 1e-2);
   analysed.forget_results(4);
   EXPECT_FALSE(analysed.describe().blame);
   EXPECT_FALSE(analysed.has_work(Analysis::blame)) << "until its last step is there again";

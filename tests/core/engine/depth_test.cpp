@@ -224,8 +224,8 @@ TEST(Depth, IsPublishedWithTheProbe) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(3);
-  analysed.update(Analysis::inspected);
-  analysed.update(Analysis::theory);
+  analysed.advance(Analysis::inspected, Budget::whole);
+  analysed.advance(Analysis::theory, Budget::whole);
   const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.depth);
   EXPECT_EQ(seen.depth->step, 3);

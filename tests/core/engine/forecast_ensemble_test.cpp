@@ -46,7 +46,7 @@ class ForecastEnsembleTest : public testing::Test {
     return view_forecast(run.trainer(), inspected);
   }
   static std::shared_ptr<const ForecastView> seen(AnalysedRun& analysed) {
-    analysed.update(Analysis::trace);
+    analysed.advance(Analysis::trace, Budget::whole);
     return analysed.describe().forecast;
   }
 
@@ -96,7 +96,7 @@ TEST_F(ForecastEnsembleTest, TheRecipeBringsTheRunsBackAndTrainingIsUntouched) {
   analysed.choose("compare_runs", {{"path", b}});
   analysed.go_to(8);
   plain.go_to(8);
-  EXPECT_EQ(analysed.run().trainer().checksum(), plain.run().trainer().checksum());
+  EXPECT_EQ(analysed.trainer().checksum(), plain.trainer().checksum());
   const auto view = seen(analysed);
   AnalysedRun reopened({parse_recipe(analysed.describe().recipe, "recipe"), std::nullopt}, *backend);
   reopened.go_to(8);

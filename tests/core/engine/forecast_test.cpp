@@ -72,9 +72,9 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   const auto backend = make_cpu_backend(2);
   AnalysedRun analysed({small_forecast(), std::nullopt}, *backend);
   analysed.go_to(15);
-  analysed.update(Analysis::spectra);
-  analysed.update(Analysis::trace);
-  analysed.update(Analysis::inspected);
+  analysed.advance(Analysis::spectra, Budget::whole);
+  analysed.advance(Analysis::trace, Budget::whole);
+  analysed.advance(Analysis::inspected, Budget::whole);
   const Observation now = analysed.describe();
   ASSERT_TRUE(now.forecast && now.trajectory);
   EXPECT_EQ(now.forecast->step, 15);
@@ -98,8 +98,8 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
     EXPECT_TRUE(std::isfinite(window.mse_without_memory));
     EXPECT_NE(window.mse_without_memory, window.mse) << "the tokens take part";
   }
-  const std::string before = analysed.run().trainer().checksum();
-  analysed.update(Analysis::trace);
+  const std::string before = analysed.trainer().checksum();
+  analysed.advance(Analysis::trace, Budget::whole);
   EXPECT_TRUE(now.memory->is_of_error);
   ASSERT_EQ(now.memory->change_without.size(), 4u);
   EXPECT_NE(now.memory->change_without[0], 0) << "the first mode takes part";
@@ -113,9 +113,9 @@ TEST(Forecast, ShowsItsWindowsAndItsMemory) {
   EXPECT_NEAR(now.memory->less[1].change[0], without / with - 1, 1e-9);
   EXPECT_EQ(now.memory->pooling.size(), static_cast<std::size_t>(view.input_length));
   EXPECT_EQ(analysed.describe().forecast->windows[0].mse, view.windows[0].mse) << "the memory is back";
-  EXPECT_EQ(analysed.run().trainer().checksum(), before);
+  EXPECT_EQ(analysed.trainer().checksum(), before);
   analysed.choose_inspected({{"index", 5}});
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   EXPECT_EQ(analysed.describe().forecast->windows[0].index, 5);
 }
 

@@ -311,21 +311,21 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.train_step();
-  analysed.run().set("learning_rate", 1e-4);
+  analysed.set("learning_rate", 1e-4);
   analysed.choose("influence",
                   nlohmann::json::parse(R"({"tokens": 40, "race": {"tokens": 24, "source": 3, "kinds": ["mamba2"]}})"));
   analysed.choose("influence", nlohmann::json::parse(R"({"source": 5})"));
   EXPECT_TRUE(analysed.undo());
   EXPECT_FALSE(analysed.undo()) << "measuring is no change of the run";
-  const std::string checksum = analysed.run().trainer().checksum();
-  analysed.update(Analysis::influence);
+  const std::string checksum = analysed.trainer().checksum();
+  analysed.advance(Analysis::influence, Budget::whole);
   EXPECT_TRUE(analysed.is_current(Analysis::influence));
-  EXPECT_EQ(analysed.run().trainer().checksum(), checksum);
-  AnalysedRun again({parse_recipe(to_json(analysed.run().recipe()), "recipe"), std::nullopt}, *backend);
+  EXPECT_EQ(analysed.trainer().checksum(), checksum);
+  AnalysedRun again({parse_recipe(to_json(analysed.recipe()), "recipe"), std::nullopt}, *backend);
   again.go_to(1);
-  EXPECT_EQ(again.run().trainer().checksum(), checksum);
-  for (AnalysedRun* run : {&analysed, &again}) run->update(Analysis::race);
-  again.update(Analysis::influence);
+  EXPECT_EQ(again.trainer().checksum(), checksum);
+  for (AnalysedRun* run : {&analysed, &again}) run->advance(Analysis::race, Budget::whole);
+  again.advance(Analysis::influence, Budget::whole);
   const auto first = analysed.describe().influence, second = again.describe().influence;
   ASSERT_TRUE(first && second);
   EXPECT_EQ(first->tokens, 40);
@@ -343,16 +343,16 @@ TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {
 TEST(WatchedInfluence, IsAwaitedUntilWhatWasAskedForHasBeenSeen) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
-  EXPECT_TRUE(analysed.is_urgent(Analysis::influence));
-  analysed.update(Analysis::influence);
-  EXPECT_FALSE(analysed.is_urgent(Analysis::influence));
+  EXPECT_TRUE(analysed.state(Analysis::influence).is_urgent);
+  analysed.advance(Analysis::influence, Budget::whole);
+  EXPECT_FALSE(analysed.state(Analysis::influence).is_urgent);
   analysed.train_step();
   analysed.advance(Analysis::influence);
-  EXPECT_FALSE(analysed.is_urgent(Analysis::influence)) << "the same of a later moment has time";
+  EXPECT_FALSE(analysed.state(Analysis::influence).is_urgent) << "the same of a later moment has time";
   analysed.choose("influence", nlohmann::json::parse(R"({"source": 5})"));
-  EXPECT_TRUE(analysed.is_urgent(Analysis::influence));
-  analysed.update(Analysis::influence);
-  EXPECT_FALSE(analysed.is_urgent(Analysis::influence));
+  EXPECT_TRUE(analysed.state(Analysis::influence).is_urgent);
+  analysed.advance(Analysis::influence, Budget::whole);
+  EXPECT_FALSE(analysed.state(Analysis::influence).is_urgent);
 }
 
 TEST(WatchedInfluence, RefusesWhatMakesNoSense) {
@@ -506,12 +506,12 @@ TEST(RaceMeasurement, OtherLayersAreShownAsTheyArriveAndTheSameOnesWhenAllHave) 
 TEST(WatchedInfluence, OnlyWhatIsAskedAnewIsMeasuredAnew) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({parse_recipe(quickly_measured_recipe_json(), "quick"), std::nullopt}, *backend);
-  analysed.update(Analysis::influence);
-  analysed.update(Analysis::race);
+  analysed.advance(Analysis::influence, Budget::whole);
+  analysed.advance(Analysis::race, Budget::whole);
   analysed.choose("influence", nlohmann::json::parse(R"({"race": {"kinds": ["gla"]}})"));
   EXPECT_TRUE(analysed.is_current(Analysis::influence));
   EXPECT_FALSE(analysed.is_current(Analysis::race));
-  analysed.update(Analysis::race);
+  analysed.advance(Analysis::race, Budget::whole);
   analysed.choose("influence", nlohmann::json::parse(R"({"source": 5})"));
   EXPECT_FALSE(analysed.is_current(Analysis::influence));
   EXPECT_TRUE(analysed.is_current(Analysis::race));

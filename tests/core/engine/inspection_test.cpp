@@ -39,9 +39,9 @@ struct Inspected {
     look();
   }
   const InspectedView& look() {
-    analysed.update(Analysis::spectra);
-    analysed.update(Analysis::trace);
-    analysed.update(Analysis::inspected);
+    analysed.advance(Analysis::spectra, Budget::whole);
+    analysed.advance(Analysis::trace, Budget::whole);
+    analysed.advance(Analysis::inspected, Budget::whole);
     seen = analysed.describe();
     return *seen.inspected;
   }
@@ -75,14 +75,14 @@ TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   AnalysedRun& analysed = inspected.analysed;
   const double before = inspected.seen.inspected->accuracy_after;
   analysed.change_inspection({"mode_off", R"({"head": 0})"});
-  EXPECT_FALSE(analysed.is_answered(Analysis::inspected));
+  EXPECT_FALSE(analysed.state(Analysis::inspected).is_answered);
   analysed.advance(Analysis::inspected);
-  EXPECT_TRUE(analysed.is_answered(Analysis::inspected));
+  EXPECT_TRUE(analysed.state(Analysis::inspected).is_answered);
   EXPECT_FALSE(analysed.is_current(Analysis::inspected)) << "the accuracy has to follow";
   const Observation quick = analysed.describe();
   EXPECT_EQ(quick.inspected->accuracy_after, before);
   EXPECT_EQ(quick.inspected->heads.size(), 2u);
-  analysed.update(Analysis::inspected);
+  analysed.advance(Analysis::inspected, Budget::whole);
   EXPECT_TRUE(analysed.is_current(Analysis::inspected));
   const Observation whole = analysed.describe();
   EXPECT_EQ(probabilities(*quick.inspected, true), probabilities(*whole.inspected, true));
@@ -108,7 +108,7 @@ TEST(Capture, ShowsTheAnswersOfTheSequence) {
     EXPECT_EQ(answer.before, answer.after);
     EXPECT_TRUE(std::is_sorted(answer.before.rbegin(), answer.before.rend()));
   }
-  EXPECT_EQ(view.accuracy_before, inspected.analysed.run().trainer().evaluate(64));
+  EXPECT_EQ(view.accuracy_before, inspected.analysed.trainer().evaluate(64));
   EXPECT_TRUE(view.heads.empty());
 }
 
@@ -123,7 +123,7 @@ TEST(Capture, ReadsWhatIsAskedWhereNotAllAnswersFit) {
   AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
   const InspectedView view = *analysed.observe(set_of(Analysis::inspected)).inspected;
 
-  Trainer& trainer = analysed.run().trainer();
+  Trainer& trainer = analysed.trainer();
   Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
   Tape& tape = trainer.evaluation_tape();
   tape.begin(false);
@@ -154,8 +154,8 @@ TEST_P(InspectedInMode, OverridingKAndRidgeIsSettingThem) {
   Inspected inspected(GetParam()), set(GetParam());
   inspected.after("override", R"({"key": "K", "to": 4})");
   const InspectedView& view = inspected.after("override", R"({"layer": "1 ska", "key": "ridge", "to": 0.05})");
-  set.analysed.run().trainer().set("layers.1.ska.K", 4);
-  set.analysed.run().trainer().set("layers.1.ska.ridge", 0.05);
+  set.analysed.trainer().set("layers.1.ska.K", 4);
+  set.analysed.trainer().set("layers.1.ska.ridge", 0.05);
   set.analysed.forget_results();
   const InspectedView& there = set.look();
   EXPECT_EQ(view.accuracy_after, there.accuracy_before);
@@ -204,7 +204,7 @@ TEST_P(InspectedInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
       }
       // The same as a model whose output projection of that layer is zero.
       Inspected silent(GetParam());
-      const Parameter* o_proj = silent.analysed.run().trainer().parameters().find("layers.1.ska.o_proj.weight");
+      const Parameter* o_proj = silent.analysed.trainer().parameters().find("layers.1.ska.o_proj.weight");
       silent.backend->fill(o_proj->value, 0.0);
       silent.analysed.forget_results();
       const InspectedView& without = silent.look();
@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, InspectedInMode, testing::Values("prefix", "mask
 
 TEST(Capture, TheEditedLayersOwnAnswersAreExactlyZero) {
   Inspected inspected;
-  Trainer& trainer = inspected.analysed.run().trainer();
+  Trainer& trainer = inspected.analysed.trainer();
   Arena arena(*inspected.backend);
   Tape tape(*inspected.backend, arena);
   const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
@@ -261,11 +261,11 @@ TEST(Capture, GammaAndEtaScaleTheAnswers) {
 
 TEST(Capture, UndoGivesEverythingBack) {
   Inspected inspected;
-  const std::string checksum = inspected.analysed.run().trainer().checksum();
+  const std::string checksum = inspected.analysed.trainer().checksum();
   const std::vector<double> before = probabilities(*inspected.seen.inspected, true);
   const std::string recipe = inspected.seen.recipe;
   // A drag is one change however many commands it took; it comes after a hyperparameter's.
-  inspected.analysed.run().set("learning_rate", 0.001);
+  inspected.analysed.set("learning_rate", 0.001);
   inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"});
   inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"});
   inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"});
@@ -280,9 +280,9 @@ TEST(Capture, UndoGivesEverythingBack) {
   EXPECT_FALSE(inspected.analysed.undo());
   inspected.look();
   EXPECT_EQ(inspected.seen.recipe, recipe);
-  EXPECT_EQ(inspected.analysed.run().trainer().checksum(), checksum);
+  EXPECT_EQ(inspected.analysed.trainer().checksum(), checksum);
   ASSERT_TRUE(inspected.analysed.redo());
-  EXPECT_EQ(inspected.analysed.run().trainer().get("learning_rate"), 0.001);
+  EXPECT_EQ(inspected.analysed.trainer().get("learning_rate"), 0.001);
   ASSERT_TRUE(inspected.analysed.redo());
   EXPECT_EQ(inspected.look().setup.interventions, dragged);
 }
@@ -294,12 +294,12 @@ TEST(Capture, TrainingNeverSeesIt) {
   inspected.change_inspection({"mode_off", R"({"mode": 1})"});
   inspected.change_inspection({"override", R"({"key": "ridge", "to": 0.5})"});
   for (int step = 0; step < 30; ++step) {
-    inspected.update(Analysis::spectra);
-    inspected.update(Analysis::inspected);
+    inspected.advance(Analysis::spectra, Budget::whole);
+    inspected.advance(Analysis::inspected, Budget::whole);
     inspected.train_step();
   }
-  EXPECT_EQ(inspected.run().trainer().checksum(), plain.run().trainer().checksum());
-  EXPECT_EQ(inspected.run().trainer().get("layers.1.ska.ridge"), 1e-3);
+  EXPECT_EQ(inspected.trainer().checksum(), plain.trainer().checksum());
+  EXPECT_EQ(inspected.trainer().get("layers.1.ska.ridge"), 1e-3);
 }
 
 TEST(Capture, TravelsInTheRecipe) {
@@ -312,8 +312,8 @@ TEST(Capture, TravelsInTheRecipe) {
   const InspectedView view = inspected.look();
   AnalysedRun again({parse_recipe(inspected.seen.recipe, "again"), std::nullopt}, *inspected.backend);
   again.go_to(12);
-  again.update(Analysis::spectra);
-  again.update(Analysis::inspected);
+  again.advance(Analysis::spectra, Budget::whole);
+  again.advance(Analysis::inspected, Budget::whole);
   const Observation seen = again.describe();
   EXPECT_EQ(seen.inspected->setup, view.setup);
   EXPECT_EQ(seen.inspected->accuracy_after, view.accuracy_after);
@@ -324,7 +324,7 @@ TEST(Capture, TravelsInTheRecipe) {
 TEST(Capture, AnEditedTokenStandsInTheSequence) {
   Inspected inspected;
   const InspectedView before = *inspected.seen.inspected;
-  const std::string label = inspected.analysed.run().trainer().task().token_label(9);
+  const std::string label = inspected.analysed.trainer().task().token_label(9);
   const InspectedView& view = inspected.after("probe_sequence", json{{"at", 4}, {"label", label}}.dump().c_str());
   EXPECT_EQ(view.tokens[4].id, 9);
   EXPECT_EQ(inspected.seen.trace->tokens[4].id, 9);
@@ -413,7 +413,7 @@ TEST(Pairs, MovedAreAnsweredAsIfTheyHadBeenLearned) {
                      std::complex<double>(
                          to.real(), std::copysign(to.imag(), inspected.seen.spectra->mlps[0].eigenvalues[2].imag()))),
             1e-12);
-  ParameterStore& store = learned.analysed.run().trainer().parameters();
+  ParameterStore& store = learned.analysed.trainer().parameters();
   for (const auto& [name, value] : {std::pair("gamma", view.mlps[0].spectrum.eigenvalues[2].real()),
                                     std::pair("omega", view.mlps[0].spectrum.eigenvalues[2].imag())}) {
     const Parameter* parameter = store.find(std::string("layers.1.koopman_mlp.") + name);
@@ -433,7 +433,7 @@ TEST(Pairs, SwitchedOffReadNothing) {
   Inspected inspected, silent;
   const InspectedView& view = inspected.after("mode_off", R"({"layer": "1 koopman_mlp"})");
   EXPECT_EQ(view.mlps.at(0).is_off, std::vector<bool>(8, true));
-  const Parameter* readout = silent.analysed.run().trainer().parameters().find("layers.1.koopman_mlp.readout.weight");
+  const Parameter* readout = silent.analysed.trainer().parameters().find("layers.1.koopman_mlp.readout.weight");
   silent.backend->fill(readout->value, 0.0);
   silent.analysed.forget_results();
   const InspectedView& without = silent.look();
@@ -446,7 +446,7 @@ TEST(Pairs, SwitchedOffReadNothing) {
 TEST(Pairs, AreEditedBesideHeadsUndoneAndKeptInTheRecipe) {
   Inspected inspected;
   const std::string before = inspected.seen.recipe;
-  const std::string checksum = inspected.analysed.run().trainer().checksum();
+  const std::string checksum = inspected.analysed.trainer().checksum();
   inspected.analysed.change_inspection({"drag_mode", at_pair(1, {0.2, 0.1})});
   inspected.analysed.change_inspection({"mode_off", R"({"layer": 4, "mode": 5})"});
   inspected.analysed.change_inspection({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.4})"});
@@ -456,15 +456,15 @@ TEST(Pairs, AreEditedBesideHeadsUndoneAndKeptInTheRecipe) {
   EXPECT_TRUE(view.mlps[0].is_off[5]);
   AnalysedRun again({parse_recipe(inspected.seen.recipe, "again"), std::nullopt}, *inspected.backend);
   again.go_to(12);
-  again.update(Analysis::spectra);
-  again.update(Analysis::inspected);
+  again.advance(Analysis::spectra, Budget::whole);
+  again.advance(Analysis::inspected, Budget::whole);
   const Observation seen = again.describe();
   EXPECT_EQ(seen.inspected->setup, view.setup);
   EXPECT_EQ(probabilities(*seen.inspected, true), probabilities(view, true));
   ASSERT_TRUE(inspected.analysed.undo() && inspected.analysed.undo() && inspected.analysed.undo());
   EXPECT_FALSE(inspected.look().is_edited());
   EXPECT_EQ(inspected.seen.recipe, before);
-  EXPECT_EQ(inspected.analysed.run().trainer().checksum(), checksum);
+  EXPECT_EQ(inspected.analysed.trainer().checksum(), checksum);
 }
 
 TEST(Pairs, HaveNeitherHeadsNorPowers) {

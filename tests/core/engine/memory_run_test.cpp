@@ -123,9 +123,9 @@ TEST(MemoryRun, ShowsWhoReadsTheTokens) {
   const auto backend = make_cpu_backend(2);
   AnalysedRun analysed({with_memory(), std::nullopt}, *backend);
   analysed.go_to(12);
-  analysed.update(Analysis::spectra);
-  analysed.update(Analysis::trace);
-  analysed.update(Analysis::inspected);
+  analysed.advance(Analysis::spectra, Budget::whole);
+  analysed.advance(Analysis::trace, Budget::whole);
+  analysed.advance(Analysis::inspected, Budget::whole);
   const Observation now = analysed.describe();
   ASSERT_TRUE(now.memory && now.trajectory && now.trace);
   EXPECT_FALSE(now.forecast);
@@ -147,11 +147,11 @@ TEST(MemoryRun, ShowsWhoReadsTheTokens) {
     EXPECT_GT(row[0] + row[1] + row[2], 0.0);
     EXPECT_LT(row[0] + row[1] + row[2], 1.0);
   }
-  const std::string before = analysed.run().trainer().checksum();
-  analysed.update(Analysis::trace);
+  const std::string before = analysed.trainer().checksum();
+  analysed.advance(Analysis::trace, Budget::whole);
   EXPECT_EQ(analysed.describe().memory->accuracy, view.accuracy) << "the memory is back";
-  EXPECT_EQ(analysed.run().trainer().checksum(), before);
-  analysed.update(Analysis::influence);
+  EXPECT_EQ(analysed.trainer().checksum(), before);
+  analysed.advance(Analysis::influence, Budget::whole);
   EXPECT_TRUE(analysed.describe().influence);
 }
 
@@ -159,12 +159,12 @@ TEST(MemoryRun, ShowsTheWayFromTheBufferToTheTokens) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({with_memory(), std::nullopt}, *backend);
   analysed.go_to(2);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   const MemoryView early = *analysed.describe().memory;
   EXPECT_TRUE(early.buffer.empty() && early.components.empty() && early.change_without.empty())
       << "too short a history";
   analysed.go_to(12);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   const MemoryView view = *analysed.describe().memory;
   ASSERT_EQ(view.buffer.size(), 10u * 16u);
   ASSERT_EQ(view.modes.size(), 4u);
@@ -191,7 +191,7 @@ TEST(MemoryRun, ShowsTheWayFromTheBufferToTheTokens) {
   TrainingRun unwatched(with_memory(), *backend);
   train_to(unwatched, 20);
   analysed.go_to(20);
-  EXPECT_EQ(analysed.run().trainer().checksum(), unwatched.trainer().checksum());
+  EXPECT_EQ(analysed.trainer().checksum(), unwatched.trainer().checksum());
 }
 
 TEST(MemoryRun, ItsSettingsActFromTheNextStepOnAndAreRepeatedExactly) {
@@ -266,7 +266,7 @@ TEST(MemoryRun, ShowsWhatLessOfTheMemoryWouldDo) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({with_memory(), std::nullopt}, *backend);
   analysed.go_to(12);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   const MemoryView whole = *analysed.describe().memory;
   ASSERT_EQ(whole.less.size(), 3u);
   EXPECT_EQ(whole.less[0].kept, (std::vector<int>{0, 1, 2, 4}));
@@ -279,11 +279,11 @@ TEST(MemoryRun, ShowsWhatLessOfTheMemoryWouldDo) {
   }
   EXPECT_EQ(whole.change_now, 0);
   EXPECT_NEAR(whole.less[1].change[0], whole.without - whole.accuracy, 1e-12) << "no token is the memory switched off";
-  const std::string before = analysed.run().trainer().checksum();
+  const std::string before = analysed.trainer().checksum();
 
-  analysed.run().set("memory.rows", 5);
-  analysed.run().set("memory.modes", 2);
-  analysed.update(Analysis::trace);
+  analysed.set("memory.rows", 5);
+  analysed.set("memory.modes", 2);
+  analysed.advance(Analysis::trace, Budget::whole);
   const MemoryView less = *analysed.describe().memory;
   EXPECT_EQ(less.history_rows, 5);
   EXPECT_EQ(less.buffer.size(), 5u * 16u);
@@ -292,8 +292,8 @@ TEST(MemoryRun, ShowsWhatLessOfTheMemoryWouldDo) {
   EXPECT_NE(less.eigenvalues, whole.eigenvalues);
   EXPECT_EQ(std::vector<float>(less.components.begin() + 32, less.components.end()), std::vector<float>(32));
   // Of strategy B the kernel's eigenvalues are no shares of the history; what its modes find in the rows is.
-  analysed.run().set("memory.strategy", 1);
-  analysed.update(Analysis::trace);
+  analysed.set("memory.strategy", 1);
+  analysed.advance(Analysis::trace, Budget::whole);
   const MemoryView smooth = *analysed.describe().memory;
   ASSERT_EQ(smooth.explained.size(), 4u);
   double energy = 0, found = 0;
@@ -306,12 +306,12 @@ TEST(MemoryRun, ShowsWhatLessOfTheMemoryWouldDo) {
     }
     EXPECT_NEAR(smooth.explained[k], found / energy, 1e-5) << k;
   }
-  analysed.run().set("memory.strategy", 0);
+  analysed.set("memory.strategy", 0);
   EXPECT_EQ(less.less[0].now, 2);
   EXPECT_EQ(less.less[2].now, 5);
   EXPECT_EQ(less.less[2].change, whole.less[2].change) << "measured with all of the other two, whatever they are now";
   EXPECT_NEAR(less.accuracy - whole.accuracy, less.change_now, 1e-12);
-  EXPECT_EQ(analysed.run().trainer().checksum(), before) << "looking changes no weight";
+  EXPECT_EQ(analysed.trainer().checksum(), before) << "looking changes no weight";
 }
 
 TEST(MemoryRun, AModelWithoutMemoryHasNoView) {
@@ -319,9 +319,9 @@ TEST(MemoryRun, AModelWithoutMemoryHasNoView) {
   Recipe recipe = with_memory();
   recipe.model.erase("memory");
   AnalysedRun analysed({recipe, std::nullopt}, *backend);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   EXPECT_FALSE(analysed.describe().memory);
-  EXPECT_EQ(analysed.run().trainer().task().length(), 12);
+  EXPECT_EQ(analysed.trainer().task().length(), 12);
 }
 
 }  // namespace

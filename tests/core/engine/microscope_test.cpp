@@ -131,11 +131,11 @@ TEST_F(MicroscopeTest, IsMadeWhereItIsAskedForAndDroppedWithItsPast) {
   EXPECT_TRUE(view->is_complete);
   analysed.go_to(6);
   EXPECT_TRUE(analysed.describe().microscope);
-  AnalysedRun again({analysed.run().recipe(), std::nullopt}, *backend);
+  AnalysedRun again({analysed.recipe(), std::nullopt}, *backend);
   again.go_to(6);
   EXPECT_EQ(again.observe(set_of(Analysis::microscope)).microscope->whole, view->whole) << "its recipe asks the same";
   analysed.go_to(2);
-  analysed.run().set("learning_rate", 1e-2);
+  analysed.set("learning_rate", 1e-2);
   analysed.forget_results(2);
   EXPECT_FALSE(analysed.describe().microscope);
 }

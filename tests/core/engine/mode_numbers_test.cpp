@@ -62,7 +62,7 @@ Snapshot numbered_backwards(Snapshot snapshot) {
 SavedRun trained_and_numbered_backwards() {
   NumberedRun trained(40);
   trained.analysed.go_to(20);
-  const Snapshot snapshot = numbered_backwards(trained.analysed.run().snapshot());
+  const Snapshot snapshot = numbered_backwards(trained.analysed.snapshot());
   return {snapshot.recipe, snapshot};
 }
 
@@ -82,7 +82,7 @@ TEST(ModeNumbers, AreTheSameAfterSavingAndGoingOn) {
   NumberedRun straight(60), saved(60);
   straight.analysed.go_to(50);
   saved.analysed.go_to(37);
-  const Snapshot snapshot = saved.analysed.run().snapshot();
+  const Snapshot snapshot = saved.analysed.snapshot();
   NumberedRun reopened(SavedRun{snapshot.recipe, snapshot});
   EXPECT_EQ(reopened.modes(), saved.modes());
   reopened.analysed.go_to(50);
@@ -94,7 +94,7 @@ TEST(ModeNumbers, AreAllDifferentAndSurviveAnUndo) {
   run.analysed.go_to(20);
   const auto before = run.modes();
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(before[i].first, static_cast<int>(i % 6));
-  run.analysed.run().set("layers.1.ska.ridge", 0.5);
+  run.analysed.set("layers.1.ska.ridge", 0.5);
   run.analysed.forget_results();
   run.modes();
   run.analysed.undo();
@@ -104,7 +104,7 @@ TEST(ModeNumbers, AreAllDifferentAndSurviveAnUndo) {
 TEST(ModeNumbers, ASnapshotWithoutThemIsNumberedByModulusAndSaysSo) {
   NumberedRun trained(40);
   trained.analysed.go_to(20);
-  Snapshot snapshot = trained.analysed.run().snapshot();
+  Snapshot snapshot = trained.analysed.snapshot();
   snapshot.file.metadata.erase("modes.step");
   snapshot.file.metadata.erase("checksum.tensors");
   NumberedRun old(SavedRun{snapshot.recipe, snapshot});
@@ -118,7 +118,7 @@ TEST(ModeNumbers, DamagedOnesAreRefused) {
   NumberedRun trained(40);
   trained.analysed.go_to(20);
   for (const double bad : {-1.0, 0.5, 1e9}) {
-    Snapshot snapshot = trained.analysed.run().snapshot();
+    Snapshot snapshot = trained.analysed.snapshot();
     for (HostTensor& tensor : snapshot.file.tensors) {
       if (tensor.name != "modes.numbers") continue;
       std::vector<double> rows = to_doubles(tensor);
@@ -178,12 +178,12 @@ TEST(ModeNumbers, SurgeryNamesTheModeThatWasDraggedByItsPlace) {
       {"layer", numbered_part}, {"head", 0}, {"number", head.identity[place]}, {"re", to.real()}, {"im", to.imag()}};
   run.analysed.change_inspection({"drag_mode", drag.dump()});
   run.analysed.operate(json::object());
-  const json value = json::parse(run.analysed.run().recipe().commands.back().command.value);
+  const json value = json::parse(run.analysed.recipe().commands.back().command.value);
   EXPECT_EQ(value["overrides"][0]["value"]["mode"], place);
   EXPECT_FALSE(value["overrides"][0]["value"].contains("number"));
-  NumberedRun again(SavedRun{run.analysed.run().recipe(), std::nullopt});
-  again.analysed.go_to(run.analysed.run().step());
-  EXPECT_EQ(again.analysed.run().trainer().checksum(), run.analysed.run().trainer().checksum());
+  NumberedRun again(SavedRun{run.analysed.recipe(), std::nullopt});
+  again.analysed.go_to(run.analysed.step());
+  EXPECT_EQ(again.analysed.trainer().checksum(), run.analysed.trainer().checksum());
 }
 
 TEST(ModeNumbers, InterventionsTakeStructsAsTheyTakeText) {

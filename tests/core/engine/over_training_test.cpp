@@ -25,19 +25,19 @@ TEST(OverTraining, IsTheNumberThatTheRunShowedAtEachKeptStep) {
   const auto view = analysed.observe(set_of(Analysis::over_training)).over_training;
   ASSERT_TRUE(view);
   EXPECT_EQ(view->missing, 0u);
-  EXPECT_EQ(view->step.size(), analysed.run().history().kept()->size());
+  EXPECT_EQ(view->step.size(), analysed.history().kept()->size());
   EXPECT_TRUE(std::ranges::is_sorted(view->step));
   ASSERT_GE(view->step.size(), 2u);
   for (std::size_t i = 0; i < view->step.size(); ++i) EXPECT_EQ(view->value[i], shown[view->step[i]]);
   analysed.go_to(36);
-  ASSERT_GT(analysed.run().history().kept()->back().step, 22);
+  ASSERT_GT(analysed.history().kept()->back().step, 22);
   EXPECT_TRUE(analysed.has_work(Analysis::over_training)) << "it follows the run";
   EXPECT_EQ(analysed.observe(set_of(Analysis::over_training)).over_training->step.back(),
-            static_cast<double>(analysed.run().history().kept()->back().step));
-  EXPECT_EQ(analysed.run().trainer().checksum(), [&] {
+            static_cast<double>(analysed.history().kept()->back().step));
+  EXPECT_EQ(analysed.trainer().checksum(), [&] {
     AnalysedRun plain({small_recipe(), std::nullopt}, *backend);
     plain.go_to(36);
-    return plain.run().trainer().checksum();
+    return plain.trainer().checksum();
   }());
 }
 
@@ -90,14 +90,14 @@ TEST(OverTraining, IsDroppedWithThePastThatItMeasured) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(25);
-  ASSERT_GT(analysed.run().history().kept()->back().step, 5);
+  ASSERT_GT(analysed.history().kept()->back().step, 5);
   EXPECT_THROW(analysed.ask({"over_training", R"({"number": "no_such_number"})"}), Error);
   EXPECT_THROW(analysed.ask({"over_training", R"({"what": 1})"}), Error);
   analysed.ask({"over_training", "{}"});
   ASSERT_TRUE(analysed.observe(set_of(Analysis::over_training)).over_training);
   analysed.go_to(2);
   EXPECT_TRUE(analysed.describe().over_training);
-  analysed.run().set("learning_rate", 1e-2);
+  analysed.set("learning_rate", 1e-2);
   analysed.forget_results(2);
   EXPECT_FALSE(analysed.describe().over_training);
 }

@@ -140,7 +140,7 @@ TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
     analysed.train_step();
     alone.train_step();
   }
-  EXPECT_EQ(analysed.run().trainer().checksum(), alone.run().trainer().checksum());
+  EXPECT_EQ(analysed.trainer().checksum(), alone.trainer().checksum());
   const std::size_t finished = analysed.describe().phase_map->sweep.results.size();
   ASSERT_GE(finished, 1u);
   const auto place = static_cast<std::int64_t>(analysed.describe().phase_map->sweep.results[0].row);
@@ -152,7 +152,7 @@ TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   AnalysedRun other({small_recipe(), std::nullopt}, *backend);
   other.take_over(analysed);
   EXPECT_FALSE(other.describe().phase_map) << "no place of the map";
-  AnalysedRun reopened({opened.run().recipe(), std::nullopt}, *backend);
+  AnalysedRun reopened({opened.recipe(), std::nullopt}, *backend);
   reopened.advance(Analysis::phase_map);
   EXPECT_EQ(reopened.describe().phase_map->x, small_map().x) << "the recipe carries the axes";
 }

@@ -42,9 +42,10 @@ TEST(BothWays, StepsAheadAreReachedFromStatesThatWereKept) {
   TrainingRun run(small_recipe(), *backend);
   run.go_to(35);
   run.go_to(3);
-  ASSERT_TRUE(run.jump_towards(34));
+  run.jump_towards(34);
   EXPECT_EQ(run.step(), 30) << "states are kept every ten steps";
-  EXPECT_FALSE(run.jump_towards(36)) << "no step is kept between";
+  run.jump_towards(36);
+  EXPECT_EQ(run.step(), 30) << "no step is kept between";
 }
 
 TEST(BothWays, AThousandRandomMovesLeadToTheSameWeights) {
@@ -73,7 +74,8 @@ TEST(BothWays, AChangeEndsWhatLiesAhead) {
   run.set("learning_rate", 0.01);
   EXPECT_EQ(run.latest_step(), 12);
   EXPECT_EQ(run.whole_curves().loss.size(), 12u);
-  EXPECT_FALSE(run.jump_towards(30)) << "its states are gone, too";
+  run.jump_towards(30);
+  EXPECT_EQ(run.step(), 12) << "its states are gone, too";
   run.go_to(15);
   EXPECT_EQ(run.curves().loss.size(), 15u);
   EXPECT_EQ(run.latest_step(), 15);

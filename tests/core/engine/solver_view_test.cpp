@@ -20,9 +20,9 @@ constexpr std::size_t fp32 = 2, fp64 = 3, cholesky = 4, conjugate = 3;
 TEST(SolverView, ShowsTheSystemsOfTheLayerAsItsSpectraDo) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.update(Analysis::spectra);
+  analysed.advance(Analysis::spectra, Budget::whole);
   EXPECT_FALSE(analysed.is_current(Analysis::solvers));
-  analysed.update(Analysis::solvers);
+  analysed.advance(Analysis::solvers, Budget::whole);
   EXPECT_TRUE(analysed.is_current(Analysis::solvers));
   const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.solvers);
@@ -55,7 +55,7 @@ TEST(SolverView, FollowsChunksAndTokensOfOtherModes) {
     if (mode == std::string("chunk")) recipe["model"]["blocks"][1]["mixer"]["chunk"] = 8;
     const auto backend = make_cpu_backend(1);
     AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-    analysed.update(Analysis::solvers);
+    analysed.advance(Analysis::solvers, Budget::whole);
     const SolverView view = *analysed.describe().solvers;
     ASSERT_FALSE(view.problems.empty()) << mode;
     for (const RacedProblem& problem : view.problems) {
@@ -74,7 +74,7 @@ TEST(SolverView, FollowsChunksAndTokensOfOtherModes) {
 TEST(SolverView, ReadsTheGatesOfMamba2) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.update(Analysis::solvers);
+  analysed.advance(Analysis::solvers, Budget::whole);
   const SolverView view = *analysed.describe().solvers;
   EXPECT_EQ(analysed.describe().model.layers[static_cast<std::size_t>(view.gate_layer)].kind, "mamba2");
   ASSERT_EQ(view.gates.size(), 4u);  // 2 * 16 wide, heads of 8
@@ -92,7 +92,7 @@ TEST(SolverView, ReadsTheGatesOfEveryLayerThatFades) {
     mixer["kind"] = kind.name;
     recipe["model"]["blocks"] = nlohmann::json::array({{{"mixer", mixer}}});
     AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-    analysed.update(Analysis::solvers);
+    analysed.advance(Analysis::solvers, Budget::whole);
     const SolverView view = *analysed.describe().solvers;
     ASSERT_EQ(view.gate_layer, 1) << kind.name;
     ASSERT_FALSE(view.gates.empty()) << kind.name;
@@ -111,7 +111,7 @@ TEST(SolverView, LooksAtNothingInAModelWithoutSystems) {
       {{{"mixer", {{"kind", "attention"}, {"n_heads", 2}}}, {"mlp", {{"kind", "swiglu"}, {"d_ff", 24}}}}});
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-  analysed.update(Analysis::solvers);
+  analysed.advance(Analysis::solvers, Budget::whole);
   const SolverView view = *analysed.describe().solvers;
   EXPECT_EQ(view.layer, -1);
   EXPECT_EQ(view.gate_layer, -1);
@@ -153,7 +153,7 @@ TEST(MadeProblem, RefusesWhatIsNoSpectrum) {
 TEST(MadeProblem, IsRacedBesideTheLayersOwnAndForgotten) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.update(Analysis::solvers);
+  analysed.advance(Analysis::solvers, Budget::whole);
   const auto layers_own = analysed.describe().solvers->problems.front().eigenvalues;
   analysed.choose("solver_problem", {{"eigenvalues", {0.1, 1}}});
   SolverView view = *analysed.describe().solvers;
@@ -163,7 +163,7 @@ TEST(MadeProblem, IsRacedBesideTheLayersOwnAndForgotten) {
   EXPECT_LT(view.made->races[fp64][conjugate][2], 1e-14);  // two eigenvalues, two steps
   EXPECT_EQ(view.made_gradients.size(), 8u);
   analysed.train_step();
-  analysed.update(Analysis::solvers);
+  analysed.advance(Analysis::solvers, Budget::whole);
   EXPECT_TRUE(analysed.describe().solvers->made);  // it stays through training
   analysed.choose("solver_problem", nlohmann::json::object());
   view = *analysed.describe().solvers;

@@ -18,9 +18,9 @@ using ::testing::HasSubstr;
 /// The steps at which training would stop.
 std::vector<std::int64_t> stops_of(AnalysedRun& analysed, std::int64_t steps) {
   std::vector<std::int64_t> stops;
-  while (analysed.run().step() < steps) {
+  while (analysed.step() < steps) {
     if (!analysed.train_step()) break;
-    if (analysed.stop_reason()) stops.push_back(analysed.run().step());
+    if (analysed.stop_reason()) stops.push_back(analysed.step());
   }
   return stops;
 }
@@ -28,8 +28,8 @@ std::vector<std::int64_t> stops_of(AnalysedRun& analysed, std::int64_t steps) {
 TEST(StopCondition, StopsAtTheFirstStepThatFulfilsItAndNotAgainWhileItHolds) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun plain({small_recipe(), std::nullopt}, *backend);
-  while (plain.run().step() < 20) ASSERT_TRUE(plain.train_step());
-  const RunCurves curves = plain.run().curves();
+  while (plain.step() < 20) ASSERT_TRUE(plain.train_step());
+  const RunCurves curves = plain.curves();
   const double wanted = curves.gradient_norm[11];
   std::int64_t first = 0;
   for (std::int64_t step = 20; step > 0; --step) {
@@ -42,7 +42,7 @@ TEST(StopCondition, StopsAtTheFirstStepThatFulfilsItAndNotAgainWhileItHolds) {
   EXPECT_EQ(stops.front(), first);
   for (std::size_t i = 1; i < stops.size(); ++i)
     EXPECT_GT(curves.gradient_norm[static_cast<std::size_t>(stops[i] - 2)], wanted) << "it had ceased to hold before";
-  EXPECT_EQ(stopping.run().trainer().checksum(), plain.run().trainer().checksum());
+  EXPECT_EQ(stopping.trainer().checksum(), plain.trainer().checksum());
 }
 
 TEST(StopCondition, ReadsNumbersOfAnalysesAndOfTheMomentAtWhichItWasGiven) {
@@ -59,7 +59,7 @@ TEST(StopCondition, TravelsWithTheRecipe) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.choose_stop({{"condition", "step >= 3"}});
-  AnalysedRun again({analysed.run().recipe(), std::nullopt}, *backend);
+  AnalysedRun again({analysed.recipe(), std::nullopt}, *backend);
   EXPECT_EQ(stops_of(again, 6), std::vector<std::int64_t>{3});
   const std::vector<Mark> marks = again.describe().runs.back().marks;
   ASSERT_EQ(marks.size(), 1u) << "every figure of the curves shows it";
@@ -82,7 +82,7 @@ TEST(Stops, AreInTheSnapshotAndInTheCurvesThatAreDrawnFromIt) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.choose_stop({{"condition", "step >= 3"}});
   EXPECT_EQ(stops_of(analysed, 6), std::vector<std::int64_t>{3});
-  const std::vector<Mark> marks = marks_from(analysed.run());
+  const std::vector<Mark> marks = marks_from(analysed);
   ASSERT_EQ(marks.size(), 1u);
   EXPECT_EQ(marks[0].step, 3);
   EXPECT_EQ(marks[0].text, "stopped: step >= 3");
@@ -94,15 +94,15 @@ TEST(Stops, AreDroppedWithAFutureThatIsChanged) {
   analysed.choose_stop({{"condition", "step >= 3"}});
   stops_of(analysed, 6);
   analysed.go_to(2);
-  EXPECT_TRUE(analysed.run().curves().marks.empty()) << "it comes later";
-  EXPECT_EQ(analysed.run().whole_curves().marks.size(), 1u);
+  EXPECT_TRUE(analysed.curves().marks.empty()) << "it comes later";
+  EXPECT_EQ(analysed.whole_curves().marks.size(), 1u);
   stops_of(analysed, 6);
-  EXPECT_EQ(analysed.run().stops().size(), 1u) << "coming by again is the same stop";
+  EXPECT_EQ(analysed.stops().size(), 1u) << "coming by again is the same stop";
   analysed.go_to(2);
   analysed.choose_stop(nlohmann::json::object());
-  analysed.run().set("clip", 0.5);
+  analysed.set("clip", 0.5);
   stops_of(analysed, 6);
-  const std::vector<Mark> marks = marks_from(analysed.run());
+  const std::vector<Mark> marks = marks_from(analysed);
   ASSERT_EQ(marks.size(), 1u);
   EXPECT_THAT(marks[0].text, HasSubstr("0.5")) << "the change alone";
 }
@@ -111,7 +111,7 @@ TEST(Stops, OfAStepThatWasNotFiniteStayUntilAnotherFutureBeginsThere) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(analysed.train_step());
-  ParameterStore& store = analysed.run().trainer().parameters();
+  ParameterStore& store = analysed.trainer().parameters();
   const Parameter* weight = store.find("layers.1.ska.q_proj.weight");
   ASSERT_NE(weight, nullptr);
   const std::vector<double> values = store.download(weight->value);
@@ -120,12 +120,12 @@ TEST(Stops, OfAStepThatWasNotFiniteStayUntilAnotherFutureBeginsThere) {
   store.upload(*weight, broken);
   EXPECT_FALSE(analysed.train_step());
   store.upload(*weight, values);
-  const std::vector<Mark> marks = marks_from(analysed.run());
+  const std::vector<Mark> marks = marks_from(analysed);
   ASSERT_EQ(marks.size(), 1u);
   EXPECT_EQ(marks[0].step, 3);
   EXPECT_EQ(marks[0].text, "stopped: step 4 was not finite");
-  analysed.run().set("clip", 0.5);
-  EXPECT_TRUE(analysed.run().stops().empty());
+  analysed.set("clip", 0.5);
+  EXPECT_TRUE(analysed.stops().empty());
 }
 
 TEST(Stops, ComeByThemselvesWhereFloat32CannotSolveAndHaveANameForConditions) {
@@ -137,7 +137,7 @@ TEST(Stops, ComeByThemselvesWhereFloat32CannotSolveAndHaveANameForConditions) {
     AnalysedRun analysed({parse_recipe(of, "ill conditioned"), std::nullopt}, *backend);
     if (condition) analysed.choose_stop({{"condition", condition}});
     stops_of(analysed, 20);
-    return analysed.run().stops().empty() ? Stop() : analysed.run().stops().front();
+    return analysed.stops().empty() ? Stop() : analysed.stops().front();
   };
   const Stop own = first_stop(recipe, nullptr);
   EXPECT_EQ(own.step, 16) << "the first step after which the run reads its modes";

@@ -48,10 +48,10 @@ TEST(Surgery, GivesTheOperatorTheMovedEigenvaluesAndNothingElse) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   const auto wanted = move_first(analysed);
   const HeadSpectrum other = head_of(analysed.observe(set_of(Analysis::spectra)), 0);
-  const ParameterStore& store = analysed.run().trainer().parameters();
+  const ParameterStore& store = analysed.trainer().parameters();
   const std::vector<double> before = store.download(store.values());
   analysed.operate(nlohmann::json::object());
-  EXPECT_EQ(analysed.run().step(), 7) << "a step of its own";
+  EXPECT_EQ(analysed.step(), 7) << "a step of its own";
   EXPECT_FALSE(analysed.inspection_has_interventions()) << "they are the weights' own now";
   const Observation after = analysed.observe(set_of(Analysis::spectra));
   EXPECT_LT(distance(head_of(after, 1), wanted), 1e-4) << "moved ones and those that were to stay";
@@ -69,10 +69,10 @@ TEST(Surgery, IsTheSameByReplayRewindAndSnapshot) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   move_first(analysed);
   analysed.operate(nlohmann::json::object());
-  const std::string just_after = analysed.run().trainer().checksum();
+  const std::string just_after = analysed.trainer().checksum();
   analysed.go_to(12);
-  const std::string expected = analysed.run().trainer().checksum();
-  const Recipe recipe = analysed.run().recipe();
+  const std::string expected = analysed.trainer().checksum();
+  const Recipe recipe = analysed.recipe();
   EXPECT_EQ(common_step(recipe, small_recipe()), 6);
   TrainingRun replayed(recipe, *backend);
   train_to(replayed, 7);
@@ -95,24 +95,24 @@ TEST(Surgery, IsUndoneAndDoneAgain) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   move_first(analysed);
-  const std::string before = analysed.run().trainer().checksum();
+  const std::string before = analysed.trainer().checksum();
   analysed.operate(nlohmann::json::object());
   analysed.go_to(9);
-  const std::string after = analysed.run().trainer().checksum();
+  const std::string after = analysed.trainer().checksum();
   ASSERT_TRUE(analysed.undo());
-  EXPECT_EQ(analysed.run().step(), 6);
-  EXPECT_EQ(analysed.run().trainer().checksum(), before);
-  EXPECT_EQ(analysed.run().latest_step(), 6);
+  EXPECT_EQ(analysed.step(), 6);
+  EXPECT_EQ(analysed.trainer().checksum(), before);
+  EXPECT_EQ(analysed.latest_step(), 6);
   EXPECT_TRUE(analysed.inspection_has_interventions()) << "the drag comes back with the surgery's undo";
   ASSERT_TRUE(analysed.redo());
   EXPECT_FALSE(analysed.inspection_has_interventions());
   analysed.go_to(9);
-  EXPECT_EQ(analysed.run().trainer().checksum(), after);
+  EXPECT_EQ(analysed.trainer().checksum(), after);
   ASSERT_TRUE(analysed.undo());
   TrainingRun plain(small_recipe(), *backend);
   train_to(plain, 10);
   analysed.go_to(10);
-  EXPECT_EQ(analysed.run().trainer().checksum(), plain.trainer().checksum()) << "nothing of it is left";
+  EXPECT_EQ(analysed.trainer().checksum(), plain.trainer().checksum()) << "nothing of it is left";
 }
 
 TEST(Surgery, IsRememberedByTheForces) {
@@ -132,16 +132,16 @@ TEST(Surgery, ThatCannotBeDoneChangesNothing) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(6);
-  const std::string before = analysed.run().trainer().checksum();
+  const std::string before = analysed.trainer().checksum();
   EXPECT_THROW(analysed.operate(nlohmann::json::object()), Error) << "nothing is moved";
   EXPECT_FALSE(analysed.inspection_moves_eigenvalues());
   analysed.change_inspection(drag(0, 0, {2.5, 0}));
   EXPECT_TRUE(analysed.inspection_moves_eigenvalues());
   EXPECT_THROW(analysed.operate(nlohmann::json::object()), Error) << "outside of the circle";
-  EXPECT_EQ(analysed.run().step(), 6);
-  EXPECT_EQ(analysed.run().trainer().checksum(), before);
+  EXPECT_EQ(analysed.step(), 6);
+  EXPECT_EQ(analysed.trainer().checksum(), before);
   EXPECT_TRUE(analysed.inspection_moves_eigenvalues());
-  EXPECT_THAT(analysed.run().recipe().commands, testing::IsEmpty());
+  EXPECT_THAT(analysed.recipe().commands, testing::IsEmpty());
   Recipe broken = small_recipe();
   broken.commands.push_back(
       {2, {"surgery", R"({"overrides": [{"name": "drag_mode", "value": {"head": 9, "mode": 0, "re": 1}}]})"}});
@@ -153,11 +153,11 @@ TEST(Surgery, WritesTheEigenvaluesOfAKoopmanMlpWhereTheyAreLearned) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(6);
   const MlpSpectrum before = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
-  const ParameterStore& store = analysed.run().trainer().parameters();
+  const ParameterStore& store = analysed.trainer().parameters();
   const std::vector<double> weights = store.download(store.values());
   analysed.change_inspection({"drag_mode", R"({"layer": "1 koopman_mlp", "mode": 3, "re": 1.2, "im": 1.6})"});
   analysed.operate(nlohmann::json::object());
-  EXPECT_EQ(analysed.run().step(), 7);
+  EXPECT_EQ(analysed.step(), 7);
   EXPECT_FALSE(analysed.inspection_has_interventions());
   const MlpSpectrum after = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
   for (std::size_t i = 0; i < before.eigenvalues.size(); ++i) {
@@ -172,12 +172,12 @@ TEST(Surgery, WritesTheEigenvaluesOfAKoopmanMlpWhereTheyAreLearned) {
     const bool is_learned = parameter.name.ends_with("mlp.gamma") || parameter.name.ends_with("mlp.omega");
     EXPECT_EQ(is_same, !is_learned) << parameter.name;
   }
-  const std::string checksum = analysed.run().trainer().checksum();
-  TrainingRun replayed(analysed.run().recipe(), *backend);
+  const std::string checksum = analysed.trainer().checksum();
+  TrainingRun replayed(analysed.recipe(), *backend);
   train_to(replayed, 7);
   EXPECT_EQ(replayed.trainer().checksum(), checksum);
   ASSERT_TRUE(analysed.undo());
-  EXPECT_EQ(analysed.run().step(), 6);
+  EXPECT_EQ(analysed.step(), 6);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ TEST(Theory, HoldsOnALiveHead) {
   for (int head = 0; head < 2; ++head) {
     analysed.choose_theory(-1, head);
     EXPECT_FALSE(analysed.is_current(Analysis::theory));
-    analysed.update(Analysis::inspected);
-    analysed.update(Analysis::theory);
+    analysed.advance(Analysis::inspected, Budget::whole);
+    analysed.advance(Analysis::theory, Budget::whole);
     EXPECT_TRUE(analysed.is_current(Analysis::theory));
     const Observation seen = analysed.describe();
     ASSERT_TRUE(seen.inspected && seen.theory);
@@ -61,8 +61,8 @@ TEST(Theory, IsNoneWithoutAnSkaLayer) {
   recipe["model"]["blocks"].erase(1);
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({parse_recipe(recipe, "test"), std::nullopt}, *backend);
-  analysed.update(Analysis::inspected);
-  analysed.update(Analysis::theory);
+  analysed.advance(Analysis::inspected, Budget::whole);
+  analysed.advance(Analysis::theory, Budget::whole);
   EXPECT_TRUE(analysed.is_current(Analysis::theory));
   ASSERT_TRUE(analysed.describe().inspected);
   EXPECT_FALSE(analysed.describe().theory);

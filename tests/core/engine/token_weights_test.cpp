@@ -195,7 +195,7 @@ TEST(TokenWeightsOfAttention, AreShares) {
 TEST(TracedGram, HasTheSpectrumOfTheStateAndGrowsNoFasterThanTheTokens) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   const Observation seen = analysed.describe();
   for (std::size_t t = 0; t < seen.trace->steps.size(); ++t) {
     for (const HeadStep& head : seen.trace->steps[t].heads) {
@@ -214,7 +214,7 @@ TEST(TracedGram, HasTheSpectrumOfTheStateAndGrowsNoFasterThanTheTokens) {
 TEST(TracedModes, AreNumberedByTheLastTokenAndKeepTheirNumbersBefore) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   const Observation seen = analysed.describe();
   const std::vector<TokenStep>& steps = seen.trace->steps;
   const HeadStep& last = steps.back().heads[1];
@@ -233,7 +233,7 @@ TEST(TracedModes, AreNumberedByTheLastTokenAndKeepTheirNumbersBefore) {
 TEST(TokenWeightsOfARun, FollowTheTraceAndAreNoneForAnMlp) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   Observation seen = analysed.describe();
   ASSERT_TRUE(seen.token_weights);
   EXPECT_EQ(seen.token_weights->layer, seen.trace->layer);
@@ -241,7 +241,7 @@ TEST(TokenWeightsOfARun, FollowTheTraceAndAreNoneForAnMlp) {
   EXPECT_EQ(seen.token_weights->heads, 2);
   analysed.choose_trace(2);
   EXPECT_FALSE(analysed.describe().token_weights);
-  analysed.update(Analysis::trace);
+  analysed.advance(Analysis::trace, Budget::whole);
   seen = analysed.describe();
   EXPECT_EQ(seen.model.layers[2].kind, "swiglu");
   EXPECT_EQ(seen.token_weights->heads, 0);

@@ -264,7 +264,7 @@ TEST(TrainingRun, TheRecipeOfAnyStepMakesTheWholeRun) {
   const auto backend = make_cpu_backend(1);
   for (const std::int64_t stop : {0, 1, 7, 10, 12}) {
     AnalysedRun analysed({recipe, std::nullopt}, *backend);
-    train_to(analysed.run(), stop);
+    train_to(analysed, stop);
     const Recipe carried = parse_recipe(analysed.describe().recipe, "a figure");
     EXPECT_EQ(carried.shown_step, stop);
     EXPECT_EQ(checksum_at(carried, 20, 1), unbroken) << "of step " << stop;
@@ -329,10 +329,10 @@ TEST(AnalysedRun, LookingDoesNotChangeTheRun) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(analysed.train_step());
-    analysed.update(Analysis::spectra);
-    analysed.update(Analysis::trace);
+    analysed.advance(Analysis::spectra, Budget::whole);
+    analysed.advance(Analysis::trace, Budget::whole);
   }
-  EXPECT_EQ(analysed.run().trainer().checksum(), checksum_at(small_recipe(), 20, 2));
+  EXPECT_EQ(analysed.trainer().checksum(), checksum_at(small_recipe(), 20, 2));
   const Observation seen = analysed.describe();
   ASSERT_TRUE(seen.spectra && seen.trace);
   ASSERT_EQ(seen.spectra->heads.size(), 2u);

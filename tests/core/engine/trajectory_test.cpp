@@ -69,11 +69,11 @@ TEST(Trajectory, OfARunIsTheSameAfterARewindAndForAnyNumberOfThreads) {
   first.go_to(30);
   second.go_to(30);
   second.go_to(11);
-  second.update(Analysis::trace);
+  second.advance(Analysis::trace, Budget::whole);
   EXPECT_LE(second.describe().trajectory->steps.back(), 11);
   second.go_to(30);
-  first.update(Analysis::trace);
-  second.update(Analysis::trace);
+  first.advance(Analysis::trace, Budget::whole);
+  second.advance(Analysis::trace, Budget::whole);
   const auto a = first.describe().trajectory, b = second.describe().trajectory;
   ASSERT_TRUE(a && b);
   EXPECT_EQ(a->steps.size(), 30u);

@@ -68,7 +68,7 @@ TEST(LargeModel, OfTheRaceTheLayersThatHaveArrivedAreShown) {
 TEST(LargeModel, ANumberOverTrainingTakesWhatItNeedsAtEveryKeptState) {
   Analysed test;
   AnalysisSubject subject;
-  subject.run = &test.run.run();
+  subject.run = &test.run;
   const Pace pace{1e-3, 1e-2};
   const auto seconds = [&](const std::string& number) {
     subject.chosen<RequestedStudy<OverTraining>>().config = OverTrainingConfig{number};
@@ -84,7 +84,7 @@ TEST(LargeModel, ThePartsTravelInTheRecipe) {
   Analysed test;
   test.run.choose_part({{"analysis", "read-out"}, {"part", 0.25}});
   const auto backend = make_cpu_backend(1);
-  AnalysedRun again({test.run.run().recipe(), std::nullopt}, *backend);
+  AnalysedRun again({test.run.recipe(), std::nullopt}, *backend);
   EXPECT_EQ(again.describe().work[place_of(Analysis::readout)].part, 0.25);
   try {
     again.choose_part({{"analysis", "nothing"}, {"part", 1}});
@@ -126,7 +126,7 @@ TEST(LargeModel, TheShareThatIsMadeByItselfFallsWithTheSize) {
 TEST(LargeModel, EveryAnalysisThatGrowsWithTheModelTellsItsWork) {
   Analysed test;
   AnalysisSubject subject;
-  subject.run = &test.run.run();
+  subject.run = &test.run;
   for (const AnalysisInfo& row : analysis_table()) {
     if (!row.work) continue;
     const ModelWork work = row.work(subject);

@@ -9,7 +9,6 @@
 
 #include "core/engine/inspection/inspection_editor.h"
 #include "core/engine/observation/trajectory_view.h"
-#include "core/engine/session/command_handlers.h"
 #include "core/engine/session/run_archive.h"
 #include "core/engine/session/run_control.h"
 #include "core/figure/files/figure_files.h"
@@ -137,13 +136,13 @@ TEST(RunControl, GoesNoFasterThanItsLimit) {
   std::vector<double> begun;
   for (double now = 0; now < 1.01; now += 0.001) {
     if (!control.is_due(now)) continue;
-    control.begin_step(now);
+    control.count_step(now);
     begun.push_back(now);
   }
   EXPECT_NEAR(static_cast<double>(begun.size()), 11, 1);
   for (std::size_t i = 1; i < begun.size(); ++i) EXPECT_GE(begun[i] - begun[i - 1], 0.098) << i;
   EXPECT_TRUE(control.is_due(100));
-  control.begin_step(100);
+  control.count_step(100);
   EXPECT_FALSE(control.is_due(100.04)) << "a pause is not made up for";
   control.rebuild(12);
   EXPECT_TRUE(control.is_due(100.04)) << "what was trained before comes as fast as it goes";
@@ -229,9 +228,9 @@ TEST(InspectionEditor, EditsTheInspectedSequence) {
 
 TEST(CommandHandlers, EveryCommandOfTheEngineHasOneAndNoOtherHas) {
   for (const CommandSpec& spec : command_table()) {
-    EXPECT_EQ(find_handler(spec.name) != nullptr, spec.target == CommandTarget::engine) << spec.name;
+    EXPECT_EQ(SessionWorker::knows(spec.name), spec.target == CommandTarget::engine) << spec.name;
   }
-  EXPECT_EQ(find_handler("no_such_command"), nullptr);
+  EXPECT_FALSE(SessionWorker::knows("no_such_command"));
 }
 
 TEST(SessionWorker, TrainsAnalysesAndPublishesInTurns) {

@@ -3,9 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/engine/analyses/requested_study.h"
 #include "core/engine/session/analysed_run.h"
-#include "core/engine/session/analysis_table.h"
 #include "core/engine/session/stop_condition.h"
 #include "core/engine/studies/recipe_run.h"
 #include "core/io/error.h"
@@ -36,21 +34,21 @@ nlohmann::json to_json(const BisectConfig& config) {
   return {{"condition", config.condition}, {"until", config.until}};
 }
 
-Bisect::Bisect(const TrainingRun& run, BisectConfig config) : config_(std::move(config)) {
+Bisect::Bisect(const TrainingRun& run, BisectConfig config) : Study(std::move(config)) {
   start_ = *run.kept_snapshot(run.oldest_step());
   start_.recipe = training_of(start_.recipe);
-  auto view = std::make_shared<BisectView>();
-  view->name = start_.recipe.name;
-  view->condition = in_words(parse_condition(config_.condition, "bisect"));
-  view->from = view->at = start_.step;
-  view->until = config_.until > 0 ? config_.until : run.trainer().config().steps;
-  if (view->until <= view->from)
-    throw Error(ExitCode::bad_input, "bisect: this run begins at step " + std::to_string(view->from) +
-                                         "; set `until` to a step after " + std::to_string(view->until));
   frozen_.emplace_back("", "");
   for (const ModelPart& part : run.trainer().parts()) frozen_.emplace_back(part.label, part.kind);
-  view->planned = frozen_.size();
-  view_ = std::move(view);
+  change_view([&](BisectView& view) {
+    view.name = start_.recipe.name;
+    view.condition = in_words(parse_condition(config_.condition, "bisect"));
+    view.from = view.at = start_.step;
+    view.until = config_.until > 0 ? config_.until : run.trainer().config().steps;
+    view.planned = frozen_.size();
+  });
+  if (view_->until <= view_->from)
+    throw Error(ExitCode::bad_input, "bisect: this run begins at step " + std::to_string(view_->from) +
+                                         "; set `until` to a step after " + std::to_string(view_->until));
 }
 
 Bisect::~Bisect() = default;
@@ -70,12 +68,17 @@ void Bisect::begin_next(Backend& backend) {
   condition_ = std::make_unique<StopCondition>(StopConfig{config_.condition, 1}, measure_function(*now_));
 }
 
+double Bisect::share_done() const {
+  const auto done = static_cast<double>(view_->at - view_->from), all = static_cast<double>(view_->until - view_->from);
+  return (static_cast<double>(view_->parts.size()) + done / all) / static_cast<double>(view_->planned);
+}
+
 void Bisect::take_result(std::int64_t step) {
-  auto view = std::make_shared<BisectView>(*view_);
-  const auto& [part, kind] = frozen_[view->parts.size()];
-  view->parts.push_back({part, kind, step});
-  view->at = view->from;
-  view_ = std::move(view);
+  change_view([&](BisectView& view) {
+    const auto& [part, kind] = frozen_[view.parts.size()];
+    view.parts.push_back({part, kind, step});
+    view.at = view.from;
+  });
   condition_.reset();
   now_.reset();
 }
@@ -84,15 +87,13 @@ bool Bisect::advance(Backend& backend) {
   if (is_complete()) return false;
   if (!now_) begin_next(backend);
   const bool goes_on = now_->train_step();
-  const std::int64_t step = now_->run().step();
+  const std::int64_t step = now_->step();
   if (goes_on && condition_->reached(step, measure_function(*now_))) {
     take_result(step);
   } else if (!goes_on || step >= view_->until) {
     take_result(-1);
   } else {
-    auto view = std::make_shared<BisectView>(*view_);
-    view->at = step;
-    view_ = std::move(view);
+    change_view([&](BisectView& view) { view.at = step; });
   }
   return !is_complete();
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/engine/analyses/bisect/bisect_view.h"
-#include "core/engine/training/training_run.h"
+#include "core/engine/analyses/requested_study.h"
 
 namespace afterglow {
 
@@ -24,31 +24,28 @@ struct BisectConfig {
 BisectConfig parse_bisect(const nlohmann::json& value, const BisectConfig& before);
 nlohmann::json to_json(const BisectConfig& config);
 
-class Bisect : Immovable {
+class Bisect : public Study<BisectConfig, BisectView> {
  public:
   /// Repeats the run from its oldest saved state. Throws Error(bad_input) if the last step is not after that state.
   Bisect(const TrainingRun& run, BisectConfig config);
   ~Bisect();
 
-  const BisectConfig& config() const { return config_; }
   /// Whether `recipe` describes the training that is repeated here.
   bool is_of(const Recipe& recipe) const;
   /// Trains one step of the present repetition; false if all are finished. Throws Error(bad_input) if the condition
   /// names a number that the run does not have.
   bool advance(Backend& backend);
   bool is_complete() const { return view_->is_complete(); }
-  std::shared_ptr<const BisectView> view() const { return view_; }
+  double share_done() const;
 
  private:
   void begin_next(Backend& backend);
   void take_result(std::int64_t step);
 
-  BisectConfig config_;
   Snapshot start_;
   std::vector<std::pair<std::string, std::string>> frozen_;  // label and kind of the part that each repetition freezes
   std::unique_ptr<AnalysedRun> now_;
   std::unique_ptr<StopCondition> condition_;
-  std::shared_ptr<const BisectView> view_;
 };
 
 }  // namespace afterglow

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "core/engine/analyses/requested_study.h"
-#include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
@@ -85,17 +83,17 @@ json to_json(const BlameConfig& config) {
 }
 
 Blame::Blame(const TrainingRun& run, BlameConfig config)
-    : config_(resolved(std::move(config), run)),
+    : Study(resolved(std::move(config), run)),
       inquiry_(sweep_inquiry(run.trainer().measures(), std::numeric_limits<double>::infinity())) {
   start_ = *run.kept_snapshot(config_.first - 1);
   start_.recipe = training_of(start_.recipe);
-  auto view = std::make_shared<BlameView>();
-  view->name = start_.recipe.name;
-  view->first = config_.first;
-  view->last = config_.last;
-  view->until = config_.until;
-  view->metrics = inquiry_.metrics;
-  view_ = std::move(view);
+  change_view([&](BlameView& view) {
+    view.name = start_.recipe.name;
+    view.first = config_.first;
+    view.last = config_.last;
+    view.until = config_.until;
+    view.metrics = inquiry_.metrics;
+  });
   show(config_);
 }
 
@@ -108,12 +106,12 @@ bool Blame::has_runs_of(const BlameConfig& config) const {
 bool Blame::is_of(const Recipe& recipe) const { return common_step(start_.recipe, recipe) >= config_.until; }
 
 void Blame::show(const BlameConfig& config) {
-  auto view = std::make_shared<BlameView>(*view_);
-  view->shown = config.result.empty() ? 0 : find_metric(inquiry_.metrics, config.result);  // the first is the loss
-  if (config.batch != view->batch.step) view->batch = batch_of(config.batch);
+  change_view([&](BlameView& view) {
+    view.shown = config.result.empty() ? 0 : find_metric(inquiry_.metrics, config.result);  // the first is the loss
+    if (config.batch != view.batch.step) view.batch = batch_of(config.batch);
+  });
   config_.result = config.result;
   config_.batch = config.batch;
-  view_ = std::move(view);
 }
 
 /// The batch of a step; empty for a series.
@@ -140,19 +138,19 @@ void Blame::begin_next(Backend& backend) {
   now_ = std::make_unique<RecipeRun>(inquiry_, PlannedRun{row, from.recipe, ""}, backend, from);
 }
 
+double Blame::share_done() const {
+  return static_cast<double>(view_->without.size()) / static_cast<double>(config_.last - config_.first + 1);
+}
+
 void Blame::take_result() {
-  auto view = std::make_shared<BlameView>(*view_);
   RunResult result = now_->result();
-  if (next_ == 0) {
-    view->whole = result.values;
-    view->loss = now_->losses_from(config_.first);
-    next_ = config_.first;
-  } else {
-    view->without.push_back(std::move(result));
-    ++next_;
-  }
+  change_view([&](BlameView& view) {
+    if (next_ > 0) return view.without.push_back(std::move(result));
+    view.whole = result.values;
+    view.loss = now_->losses_from(config_.first);
+  });
+  next_ = next_ == 0 ? config_.first : next_ + 1;
   now_.reset();
-  view_ = std::move(view);
 }
 
 bool Blame::advance(Backend& backend) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/engine/analyses/blame/blame_view.h"
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/studies/recipe_run.h"
 
 namespace afterglow {
@@ -25,13 +26,12 @@ struct BlameConfig {
 BlameConfig parse_blame(const nlohmann::json& value, const BlameConfig& before);
 nlohmann::json to_json(const BlameConfig& config);
 
-class Blame : Immovable {  // its runs hold pointers to its inquiry
+class Blame : public Study<BlameConfig, BlameView> {  // its runs hold pointers to its inquiry
  public:
   /// `run` must have been trained at least to `until`. Throws Error(bad_input) for steps that it has not.
   Blame(const TrainingRun& run, BlameConfig config);
   ~Blame();
 
-  const BlameConfig& config() const { return config_; }
   /// Whether another configuration needs the same repetitions and differs only in what is shown.
   bool has_runs_of(const BlameConfig& config) const;
   /// Whether `recipe` describes the training that is repeated here.
@@ -40,20 +40,18 @@ class Blame : Immovable {  // its runs hold pointers to its inquiry
   /// One training step of the present repetition, or its result; false if all are finished.
   bool advance(Backend& backend);
   bool is_complete() const { return next_ > config_.last; }
-  std::shared_ptr<const BlameView> view() const { return view_; }
+  double share_done() const;
 
  private:
   void begin_next(Backend& backend);
   void take_result();
   ShownBatch batch_of(std::int64_t step) const;
 
-  BlameConfig config_;
   Inquiry inquiry_;
   Snapshot start_;                      // at or before the first step
   std::unique_ptr<TrainingRun> whole_;  // trains from batch to batch
   std::unique_ptr<RecipeRun> now_;      // continues from there to `until`, without the next batch
   std::int64_t next_ = 0;               // the next batch to leave out; 0: none, for comparison
-  std::shared_ptr<const BlameView> view_;
 };
 
 }  // namespace afterglow

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/backend/arena.h"
-#include "core/engine/session/analysis_table.h"
+#include "core/engine/analyses/requested_study.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/random/random.h"
@@ -176,9 +176,8 @@ namespace {
 class CostAnalysis final : public UntiedAnalysis {
  public:
   using UntiedAnalysis::UntiedAnalysis;
-  bool is_current() const override { return measurement_.is_complete(); }
-  bool is_answered() const override { return measurement_.share_done() > 0; }
-  void advance(const AnalysisResults&) override {
+  AnalysisState state() const override { return study_state(measurement_, has_news_); }
+  void advance(Budget) override {
     const std::shared_ptr<const CostView> before = measurement_.view();
     measurement_.advance();
     has_news_ = measurement_.view() != before;

@@ -14,18 +14,22 @@ namespace {
 class InspectionAnalysis final : public StepAnalysis<InspectedView> {
  public:
   using StepAnalysis::StepAnalysis;
-  bool is_current() const override { return is_answered() && !accuracy_is_old_; }
-  bool is_answered() const override { return StepAnalysis::is_current(); }
-  void update(const AnalysisResults&) override {
+  AnalysisState state() const override {
+    AnalysisState now = StepAnalysis::state();
+    if (now.is_current() && accuracy_is_old_) now.phase = AnalysisPhase::computing;
+    return now;
+  }
+  void advance(Budget budget) override {
+    const bool is_known = accuracy_ && accuracy_step_ == of_->step();
+    if (budget == Budget::piece && is_known) {
+      look(accuracy_);
+      accuracy_is_old_ = !of_->inspected->now().interventions.empty();
+      return;
+    }
     look(std::nullopt);
     accuracy_ = view_->accuracy_after;
     accuracy_step_ = of_->step();
     accuracy_is_old_ = false;
-  }
-  void advance(const AnalysisResults& found) override {
-    if (!accuracy_ || accuracy_step_ != of_->step()) return update(found);
-    look(accuracy_);
-    accuracy_is_old_ = !of_->inspected->now().interventions.empty();
   }
   void publish(AnalysisResults& results) const override { results.inspected = view_; }
   void forget(std::int64_t) override {

@@ -5,9 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/engine/analyses/requested_study.h"
 #include "core/engine/causes/hook_passes.h"
-#include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/recipe_run.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/saved_run.h"
@@ -215,7 +213,7 @@ json to_json(const MicroscopeConfig& config) {
   return {{"change", config.change}, {"from", config.from}, {"steps", config.steps}, {"ulps", config.ulps}};
 }
 
-Microscope::Microscope(const TrainingRun& run, MicroscopeConfig config) : config_(std::move(config)) {
+Microscope::Microscope(const TrainingRun& run, MicroscopeConfig config) : Study(std::move(config)) {
   if (config_.from < 0) config_.from = run.step();
   if (config_.from < run.oldest_step() || config_.from > run.latest_step())
     refuse_change("step " + std::to_string(config_.from) + " is not in this run; choose one from " +
@@ -230,19 +228,19 @@ Microscope::Microscope(const TrainingRun& run, MicroscopeConfig config) : config
       refuse_change("a sequence has tokens 0 to " + std::to_string(task.length() - 1) + ", numbered below " +
                     std::to_string(task.vocab()));
   }
-  auto view = std::make_shared<MicroscopeView>();
-  view->name = start_.recipe.name;
-  view->change = text_of(config_, run.trainer().parameters());
-  view->from = config_.from;
-  view->until = config_.from + config_.steps;
-  view->ulps = config_.ulps;
-  for (const ModelPart& part : run.trainer().parts()) {
-    view->parts.push_back(part.label);
-    view->kinds.push_back(part.kind);
-  }
-  view->distance.resize(view->parts.size());
-  view->slope = unknown;
-  view_ = std::move(view);
+  change_view([&](MicroscopeView& view) {
+    view.name = start_.recipe.name;
+    view.change = text_of(config_, run.trainer().parameters());
+    view.from = config_.from;
+    view.until = config_.from + config_.steps;
+    view.ulps = config_.ulps;
+    for (const ModelPart& part : run.trainer().parts()) {
+      view.parts.push_back(part.label);
+      view.kinds.push_back(part.kind);
+    }
+    view.distance.resize(view.parts.size());
+    view.slope = unknown;
+  });
 }
 
 Microscope::~Microscope() = default;
@@ -291,23 +289,23 @@ bool Microscope::advance(Backend& backend) {
 }
 
 void Microscope::compare() {
-  auto view = std::make_shared<MicroscopeView>(*view_);
   const ParameterStore& store = first_->trainer().parameters();
   const std::vector<double> a = store.download(store.values());
   const ParameterStore& other = second_->trainer().parameters();
   const std::vector<double> b = other.download(other.values());
   const auto& parts = first_->trainer().parts();
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    const auto begin = static_cast<std::size_t>(parts[part].offset);
-    const std::size_t end = part + 1 < parts.size() ? static_cast<std::size_t>(parts[part + 1].offset) : a.size();
-    view->distance[part].push_back(
-        distance_of(std::span(a).subspan(begin, end - begin), std::span(b).subspan(begin, end - begin)));
-  }
-  view->step.push_back(static_cast<double>(first_->step()));
-  view->whole.push_back(distance_of(a, b));
-  view->slope = slope_of(view->step, view->whole);
-  view->is_complete = first_->step() >= view->until;
-  view_ = std::move(view);
+  change_view([&](MicroscopeView& view) {
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const auto begin = static_cast<std::size_t>(parts[part].offset);
+      const std::size_t end = part + 1 < parts.size() ? static_cast<std::size_t>(parts[part + 1].offset) : a.size();
+      view.distance[part].push_back(
+          distance_of(std::span(a).subspan(begin, end - begin), std::span(b).subspan(begin, end - begin)));
+    }
+    view.step.push_back(static_cast<double>(first_->step()));
+    view.whole.push_back(distance_of(a, b));
+    view.slope = slope_of(view.step, view.whole);
+    view.is_complete = first_->step() >= view.until;
+  });
   if (view_->first.step < 0) compare_passes();
 }
 
@@ -320,11 +318,8 @@ void Microscope::compare_passes() {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     std::optional<FirstDifference> found = difference(a[i], b[i], config_.ulps);
     if (!found) continue;
-    auto view = std::make_shared<MicroscopeView>(*view_);
     found->step = first_->step();
-    view->first = *found;
-    view_ = std::move(view);
-    return;
+    return change_view([&](MicroscopeView& view) { view.first = *found; });
   }
 }
 

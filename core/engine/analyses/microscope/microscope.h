@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/engine/analyses/microscope/microscope_view.h"
-#include "core/engine/training/training_run.h"
+#include "core/engine/analyses/requested_study.h"
 
 namespace afterglow {
 
@@ -27,19 +27,18 @@ struct MicroscopeConfig {
 MicroscopeConfig parse_microscope(const nlohmann::json& value, const MicroscopeConfig& before);
 nlohmann::json to_json(const MicroscopeConfig& config);
 
-class Microscope : Immovable {
+class Microscope : public Study<MicroscopeConfig, MicroscopeView> {
  public:
   /// `run` must have a state at or before `from`. Throws Error(bad_input) for an impossible change.
   Microscope(const TrainingRun& run, MicroscopeConfig config);
   ~Microscope();
 
-  const MicroscopeConfig& config() const { return config_; }
   /// Whether `recipe` describes the training that is compared.
   bool is_of(const Recipe& recipe) const;
   /// A step towards `from`, or one of both and their comparison; false if all are compared.
   bool advance(Backend& backend);
   bool is_complete() const { return view_->is_complete; }
-  std::shared_ptr<const MicroscopeView> view() const { return view_; }
+  double share_done() const { return static_cast<double>(view_->step.size()) / static_cast<double>(config_.steps + 1); }
   const TrainingRun* first() const { return first_.get(); }
   const TrainingRun* second() const { return second_.get(); }
 
@@ -48,12 +47,10 @@ class Microscope : Immovable {
   void compare();
   void compare_passes();
 
-  MicroscopeConfig config_;
   Snapshot start_;                           // at or before the first step
   Recipe changed_;                           // of the second training
   std::unique_ptr<Backend> second_backend_;  // of the second training if device or precision differ
   std::unique_ptr<TrainingRun> first_, second_;
-  std::shared_ptr<const MicroscopeView> view_;
 };
 
 }  // namespace afterglow

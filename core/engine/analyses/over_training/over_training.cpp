@@ -6,10 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/analyses/requested_study.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
-#include "core/engine/session/analysis_table.h"
 #include "core/engine/training/saved/run_folder.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -37,14 +35,14 @@ OverTrainingConfig parse_over_training(const nlohmann::json& value, const OverTr
 nlohmann::json to_json(const OverTrainingConfig& config) { return {{"number", config.number}}; }
 
 OverTraining::OverTraining(const TrainingRun& run, OverTrainingConfig config)
-    : config_(std::move(config)), run_(&run), measured_(run.recipe()) {
+    : Study(std::move(config)), run_(&run), measured_(run.recipe()) {
   // A number of no family exists in every run and needs no analysis.
   if (const NumberFamily* family = family_of(config_.number)) analyses_ = family->analyses;
-  auto view = std::make_shared<OverTrainingView>();
-  view->name = measured_.name;
-  view->number = config_.number;
-  view->missing = missing({}).size();
-  view_ = std::move(view);
+  change_view([&](OverTrainingView& view) {
+    view.name = measured_.name;
+    view.number = config_.number;
+    view.missing = missing({}).size();
+  });
   begin(run.folder() ? run.folder()->near(run.step()).step : run.kept_snapshot(run.step())->step,
         run.trainer().backend());
   bool is_left = true;
@@ -91,11 +89,9 @@ void OverTraining::begin(std::int64_t step, Backend& backend) {
 bool OverTraining::measure_next() {
   for (const AnalysisInfo& row : analysis_table()) {
     if (!has(analyses_, row.analysis) || !now_->has_work(row.analysis)) continue;
-    if (row.cost == AnalysisCost::piecewise) {
-      now_->advance(row.analysis);
-      return true;
-    }
-    now_->update(row.analysis);
+    const bool is_piecewise = row.cost == AnalysisCost::piecewise;
+    now_->advance(row.analysis, is_piecewise ? Budget::piece : Budget::whole);
+    if (is_piecewise) return true;
   }
   return false;
 }
@@ -107,13 +103,18 @@ std::optional<double> OverTraining::number() const {
   return found == numbers.end() ? std::nullopt : std::optional(found->value.number);
 }
 
+double OverTraining::share_done() const {
+  const auto done = static_cast<double>(view_->step.size());
+  return done / std::max(1.0, done + static_cast<double>(view_->missing));
+}
+
 void OverTraining::take(double value) {
-  auto view = std::make_shared<OverTrainingView>(*view_);
-  const auto place = std::ranges::lower_bound(view->step, static_cast<double>(measured_step_)) - view->step.begin();
-  view->step.insert(view->step.begin() + place, static_cast<double>(measured_step_));
-  view->value.insert(view->value.begin() + place, value);
-  view->missing = missing(view->step).size();
-  view_ = std::move(view);
+  change_view([&](OverTrainingView& view) {
+    const auto place = std::ranges::lower_bound(view.step, static_cast<double>(measured_step_)) - view.step.begin();
+    view.step.insert(view.step.begin() + place, static_cast<double>(measured_step_));
+    view.value.insert(view.value.begin() + place, value);
+    view.missing = missing(view.step).size();
+  });
   now_.reset();
 }
 

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "core/engine/analyses/over_training/over_training_view.h"
-#include "core/engine/observation/analyses.h"
-#include "core/engine/training/training_run.h"
+#include "core/engine/analyses/requested_study.h"
 
 namespace afterglow {
 
@@ -24,20 +23,19 @@ struct OverTrainingConfig {
 OverTrainingConfig parse_over_training(const nlohmann::json& value, const OverTrainingConfig& before);
 nlohmann::json to_json(const OverTrainingConfig& config);
 
-class OverTraining : Immovable {
+class OverTraining : public Study<OverTrainingConfig, OverTrainingView> {
  public:
   /// `run` must outlive this object. Begins with the last saved state. Throws Error(bad_input) if the run has no such
   /// number.
   OverTraining(const TrainingRun& run, OverTrainingConfig config);
   ~OverTraining();
 
-  const OverTrainingConfig& config() const { return config_; }
   /// Whether the measured states belong to this recipe's past; after a change the states before it stay valid.
   bool is_of(const Recipe& recipe) const;
   /// Computes one piece at the next saved state, wide gaps first; false if none is left.
   bool advance(Backend& backend);
   bool is_complete() const { return missing(view_->step).empty(); }
-  std::shared_ptr<const OverTrainingView> view() const { return view_; }
+  double share_done() const;
 
  private:
   std::vector<std::int64_t> missing(const std::vector<double>& known) const;
@@ -46,13 +44,11 @@ class OverTraining : Immovable {
   std::optional<double> number() const;
   void take(double value);
 
-  OverTrainingConfig config_;
   AnalysisSet analyses_ = 0;  // that the number needs
   const TrainingRun* run_;
   Recipe measured_;                   // of the measured states
   std::unique_ptr<AnalysedRun> now_;  // at the state that is being measured
   std::int64_t measured_step_ = 0;
-  std::shared_ptr<const OverTrainingView> view_;
 };
 
 }  // namespace afterglow

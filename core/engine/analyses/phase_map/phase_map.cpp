@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/engine/recipe/recipe_text.h"
-#include "core/engine/session/analysis_table.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"
@@ -102,7 +101,7 @@ std::size_t next_place(const SweepView& sweep, std::size_t metric) {
   return columns * rows;
 }
 
-PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : config_(std::move(config)) {
+PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : Study(std::move(config)) {
   Recipe base = beginning_of(recipe);
   base.training.steps = config_.steps;
   ParameterStore declared;
@@ -111,17 +110,18 @@ PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : config_(std::m
   if (config_.y.empty()) config_.y = usual_y(base, *objective);
   inquiry_ = sweep_inquiry(objective->measures(), std::numeric_limits<double>::infinity());
   if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
-  auto view = std::make_shared<PhaseMapView>();
-  view->steps = config_.steps;
-  view->x = config_.x;
-  view->y = config_.y;
-  view->shown = find_metric(inquiry_.metrics, config_.result);
-  view->sweep = {recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
-  if (size_of(view->sweep.axes) > max_map_runs)
+  change_view([&](PhaseMapView& view) {
+    view.steps = config_.steps;
+    view.x = config_.x;
+    view.y = config_.y;
+    view.shown = find_metric(inquiry_.metrics, config_.result);
+    view.sweep = {
+        recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
+  });
+  if (size_of(view_->sweep.axes) > max_map_runs)
     throw Error(ExitCode::bad_input, "a map has at most " + std::to_string(max_map_runs) + " runs; take fewer values");
-  runs_ = runs_of(base, view->sweep.axes, inquiry_);
-  next_ = next_place(view->sweep, view->shown);
-  view_ = std::move(view);
+  runs_ = runs_of(base, view_->sweep.axes, inquiry_);
+  next_ = next_place(view_->sweep, view_->shown);
 }
 
 bool PhaseMap::has_runs_of(const PhaseMapConfig& config) const {
@@ -129,10 +129,9 @@ bool PhaseMap::has_runs_of(const PhaseMapConfig& config) const {
 }
 
 void PhaseMap::show(const std::string& result) {
-  auto view = std::make_shared<PhaseMapView>(*view_);
-  view->shown = result.empty() ? usual_metric : find_metric(inquiry_.metrics, result);
-  config_.result = inquiry_.metrics[view->shown].name;
-  view_ = std::move(view);
+  const std::size_t shown = result.empty() ? usual_metric : find_metric(inquiry_.metrics, result);
+  change_view([&](PhaseMapView& view) { view.shown = shown; });
+  config_.result = inquiry_.metrics[shown].name;
 }
 
 bool PhaseMap::advance(Backend& backend) {
@@ -140,12 +139,7 @@ bool PhaseMap::advance(Backend& backend) {
   if (!now_) now_ = std::make_unique<RecipeRun>(inquiry_, runs_[next_], backend);
   const bool goes_on = now_->train_step();
   if (goes_on && !view_->sweep.results.empty()) return true;
-  auto view = std::make_shared<PhaseMapView>(*view_);
-  if (goes_on)
-    view->first_run_at = now_->step();
-  else
-    take_result(*view);
-  view_ = std::move(view);
+  change_view([&](PhaseMapView& view) { goes_on ? void(view.first_run_at = now_->step()) : take_result(view); });
   return !is_complete();
 }
 
@@ -182,8 +176,14 @@ struct RunMap {
 class PhaseMapAnalysis final : public UntiedAnalysis {
  public:
   using UntiedAnalysis::UntiedAnalysis;
-  bool is_current() const override { return map() && (map()->is_complete() || has_its_part()); }
-  void advance(const AnalysisResults&) override {
+  AnalysisState state() const override {
+    if (!map()) return {.has_news = has_news_};
+    AnalysisState now = study_state(*map(), has_news_);
+    const double part = of_->part_of(Analysis::phase_map);
+    if (part < 1 && now.share_done >= part) now.phase = AnalysisPhase::current;
+    return now;
+  }
+  void advance(Budget) override {
     const std::shared_ptr<const PhaseMapView> before = map() ? map()->view() : nullptr;
     if (map()) {
       map()->advance(of_->run->trainer().backend());
@@ -208,11 +208,6 @@ class PhaseMapAnalysis final : public UntiedAnalysis {
 
  private:
   std::shared_ptr<PhaseMap>& map() const { return of_->chosen<RunMap>().map; }
-  bool has_its_part() const {
-    const SweepView& sweep = map()->view()->sweep;
-    const double part = of_->part_of(Analysis::phase_map);
-    return part < 1 && static_cast<double>(sweep.results.size()) >= part * static_cast<double>(size_of(sweep.axes));
-  }
 };
 
 AnalysisSet choose_phase_map(AnalysisSubject& subject, const nlohmann::json& value) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/engine/analyses/phase_map/phase_map_view.h"
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/studies/recipe_run.h"
 
 namespace afterglow {
@@ -26,19 +27,20 @@ nlohmann::json to_json(const PhaseMapConfig& config);
 /// boundaries come first; the number of points if none is missing.
 std::size_t next_place(const SweepView& sweep, std::size_t metric);
 
-class PhaseMap {
+class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
  public:
   /// Starts from the recipe at step 0 without later changes. Throws Error for invalid axes.
   PhaseMap(const Recipe& recipe, PhaseMapConfig config);
 
-  const PhaseMapConfig& config() const { return config_; }
   /// Whether another configuration needs the same runs and differs only in what is shown.
   bool has_runs_of(const PhaseMapConfig& config) const;
   void show(const std::string& result);
   /// One training step of the present run, or its result; false if all are finished.
   bool advance(Backend& backend);
   bool is_complete() const { return !now_ && next_ == runs_.size(); }
-  std::shared_ptr<const PhaseMapView> view() const { return view_; }
+  double share_done() const {
+    return static_cast<double>(view_->sweep.results.size()) / static_cast<double>(runs_.size());
+  }
   /// The present run starts again later, because its back end is being destroyed.
   void drop_present() { now_.reset(); }
   /// The recipe of the run at this grid point, to be opened at its end. Throws Error(bad_input) if it is not finished.
@@ -48,12 +50,10 @@ class PhaseMap {
 
  private:
   void take_result(PhaseMapView& view);
-  PhaseMapConfig config_;
   Inquiry inquiry_;
   std::vector<PlannedRun> runs_;
   std::size_t next_ = 0;
   std::unique_ptr<RecipeRun> now_;
-  std::shared_ptr<const PhaseMapView> view_;
 };
 
 }  // namespace afterglow

@@ -178,11 +178,14 @@ namespace {
 class RetrievalAnalysis final : public UntiedAnalysis {
  public:
   using UntiedAnalysis::UntiedAnalysis;
-  bool is_current() const override { return view_ && !experiment_ && measured_ == asked(); }
-  bool is_answered() const override { return view_ != nullptr; }
-  bool is_urgent() const override { return is_urgent_; }
-  bool has_news() const override { return is_current() || is_urgent(); }
-  void advance(const AnalysisResults&) override {
+  AnalysisState state() const override {
+    const bool is_current = view_ && !experiment_ && measured_ == asked();
+    return {is_current    ? AnalysisPhase::current
+            : experiment_ ? AnalysisPhase::computing
+                          : AnalysisPhase::waiting,
+            -1, view_ != nullptr, is_urgent_, is_current || is_urgent_};
+  }
+  void advance(Budget) override {
     if (!experiment_ || measured_ != asked()) {
       measured_ = asked();
       experiment_ = std::make_unique<RetrievalExperiment>(measured_);

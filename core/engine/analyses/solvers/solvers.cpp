@@ -15,7 +15,7 @@ using ChosenProblem = std::optional<MadeProblem>;
 class SolverAnalysis final : public StepAnalysis<SolverView> {
  public:
   using StepAnalysis::StepAnalysis;
-  void update(const AnalysisResults&) override {
+  void advance(Budget) override {
     part_ = of_->traced_part;
     take(*of_->observer->solvers(part_));
   }

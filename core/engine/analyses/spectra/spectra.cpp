@@ -15,9 +15,7 @@ constexpr std::size_t spectrum_history_length = 60;
 class SpectraAnalysis final : public StepAnalysis<Spectra> {
  public:
   using StepAnalysis::StepAnalysis;
-  void update(const AnalysisResults&) override {
-    view_ = of_->recorder->spectra(of_->run->numbered_modes(of_->step()).get());
-  }
+  void advance(Budget) override { view_ = of_->recorder->spectra(of_->run->numbered_modes(of_->step()).get()); }
   void publish(AnalysisResults& results) const override {
     results.spectra = view_;
     const auto end = past_end();

@@ -43,7 +43,7 @@ class PathAnalysis : public StepAnalysis<View> {
 class TraceAnalysis final : public PathAnalysis<Trace> {
  public:
   using PathAnalysis::PathAnalysis;
-  void update(const AnalysisResults&) override {
+  void advance(Budget) override {
     view_ = of_->observer->trace(of_->traced_part, of_->inspected->now().scale_kept_behind, of_->numbered().get());
     token_weights_ = of_->observer->token_weights(of_->traced_part);
     const bool has_memory = of_->run->trainer().model().memory() != nullptr;
@@ -67,7 +67,7 @@ class TraceAnalysis final : public PathAnalysis<Trace> {
 class ForecastAnalysis final : public PathAnalysis<ForecastView> {
  public:
   using PathAnalysis::PathAnalysis;
-  void update(const AnalysisResults&) override {
+  void advance(Budget) override {
     const auto window = static_cast<std::int64_t>(of_->inspected->now().index);
     auto forecast = std::make_shared<ForecastView>(*view_forecast(of_->run->trainer(), window));
     of_->chosen<ForecastEnsemble>().compare(*forecast, of_->run->trainer(), window);

@@ -126,13 +126,6 @@ SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step) {
   return saved;
 }
 
-std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend, std::size_t history_limit) {
-  auto run = saved.snapshot ? std::make_unique<TrainingRun>(*saved.snapshot, backend, history_limit)
-                            : std::make_unique<TrainingRun>(saved.recipe, backend, history_limit, saved.origin.get());
-  run->follow(saved.folder);
-  return run;
-}
-
 void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }
 
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads) {

@@ -31,8 +31,9 @@ constexpr std::int64_t no_step = -1;
 SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step = no_step);
 /// One state of a folder alone; `name` is that of a model which has none.
 SavedRun open_state(const StoredState& state, const std::string& name = "");
-std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend,
-                                      std::size_t history_limit = History::default_limit);
+inline std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {
+  return std::make_unique<TrainingRun>(saved, backend);
+}
 
 /// "auto", "cpu" or "cuda" -> a back end; "auto" takes the GPU if there is one. Throws Error(no_gpu) with the reason.
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads);
