@@ -9,6 +9,7 @@
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/widgets.h"
+#include "views/work_offer.h"
 
 namespace afterglow {
 
@@ -110,6 +111,11 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   if (o.running || o.rebuilds_to >= 0) add(speed_text(o.steps_per_second), FontFace::mono, theme.dim);
   add(armed_stop(o), FontFace::regular, theme.warning);
   if (o.precision != "") add(o.precision, FontFace::mono, theme.faint);
+  const PendingWork pending = pending_work(o);
+  const double left = x;
+  add(pending.shown, FontFace::regular, theme.dim);
+  const Rect entry{left, row.y, x - left, row.height};
+  if (entry.contains(mouse_place())) hint_box(frame, entry, pending.all);
   row_text(frame.look, canvas, row, keys, {small_size, FontFace::regular, theme.dim, Anchor::end});
 }
 

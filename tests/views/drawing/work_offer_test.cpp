@@ -35,5 +35,22 @@ TEST(WorkOffer, MoreIsARoundShareThatIsLargerThanBefore) {
   }
 }
 
+TEST(PendingWork, ListsWhatIsComputedFirstAndLeavesOutWhatIsDueAtOnce) {
+  Observation now;
+  EXPECT_EQ(pending_work(now).shown, "");
+  const auto set = [&](Analysis analysis, std::string_view name, AnalysisPhase phase, double share, double due) {
+    now.work[place_of(analysis)] = {name, 0, 1, phase, share, due};
+  };
+  set(Analysis::spectra, "spectra", AnalysisPhase::waiting, 0, 0.4);
+  set(Analysis::trace, "trace", AnalysisPhase::current, 1, 0);
+  EXPECT_EQ(pending_work(now).shown, "");
+  set(Analysis::influence, "influence", AnalysisPhase::waiting, 0, 30);
+  set(Analysis::race, "race", AnalysisPhase::computing, 0.457, 12);
+  EXPECT_EQ(pending_work(now).shown, "race 45 %, about 12 s · 1 more");
+  EXPECT_EQ(pending_work(now).all, "race 45 %, about 12 s; influence waits, about 30 s");
+  set(Analysis::race, "race", AnalysisPhase::computing, 0, -1);
+  EXPECT_EQ(pending_work(now).shown, "race 0 % · 1 more") << "nothing is known of its time";
+}
+
 }  // namespace
 }  // namespace afterglow
