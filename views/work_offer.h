@@ -15,7 +15,7 @@ double larger_part(const AnalysisWork& work, double seconds);
 
 /// The analyses that are being computed or wait for their share of the time, and when each will be complete.
 struct PendingWork {
-  std::string shown;  ///< "race 45 %, about 12 s · 2 more"; empty if there are none, or only for a moment
+  std::string shown;  ///< "race 45 %, about 12 s · 2 more"; empty without any, or if each is due at once
   std::string all;    ///< of each: "race 45 %, about 12 s; influence waits, about 30 s"
 };
 PendingWork pending_work(const Observation& observation);
