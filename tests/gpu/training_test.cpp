@@ -160,8 +160,8 @@ TEST_F(GpuTraining, SpectraAndTraceAreThoseOfTheCpu) {
   const auto cpu = make_cpu_backend(2);
   AnalysedRun here({small_recipe(), std::nullopt}, *cpu), there({small_recipe(), std::nullopt}, *cuda_);
   for (AnalysedRun* run : {&here, &there}) {
-    run->update(Analysis::spectra);
-    run->update(Analysis::trace);
+    run->advance(Analysis::spectra, Budget::whole);
+    run->advance(Analysis::trace, Budget::whole);
   }
   const Observation want = here.describe(), got = there.describe();
   ASSERT_EQ(got.spectra->heads.size(), want.spectra->heads.size());

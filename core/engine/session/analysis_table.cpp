@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "core/engine/training/inspected_example.h"
+
 namespace afterglow {
 
 std::span<const AnalysisInfo> analysis_table() {
