@@ -251,6 +251,13 @@ void add_export(CLI::App* command, ExportOptions& options) {
   command->add_option("--out", options.out)->required();
 }
 
+void add_report(CLI::App* command, ReportOptions& options) {
+  command->add_option("run", options.run)->required();
+  command->add_option("-o,--out", options.out)->required();
+  command->add_option("--plot", options.plots);
+  command->add_option("--states", options.states)->check(number_from(1, 1000));
+}
+
 void add_tokenize(CLI::App* command, TokenizeOptions& options) {
   command->add_option("model", options.model)->required();
   add_text(*command, options.text);
@@ -474,6 +481,7 @@ class Arguments {
     add(app, "forward", add_forward, forward);
     add(app, "generate", add_generate, generate);
     add(app, "export", add_export, export_model);
+    add(app, "report", add_report, report);
     add(app, "tokenize", add_tokenize, tokenize);
     add(app, "table", add_table, table);
     add_command(app, "claims");

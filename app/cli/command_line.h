@@ -111,6 +111,12 @@ struct ExportOptions {
   std::int64_t step = -1;
   std::filesystem::path out;
 };
+struct ReportOptions {
+  std::string run;                 ///< a file, a folder of checkpoints, or a preset
+  std::vector<std::string> plots;  ///< empty: what says most, at most six figures
+  std::size_t states = 21;         ///< recorded steps, at most
+  std::filesystem::path out;
+};
 struct TokenizeOptions {
   std::string model, json_lines;
   TextOptions text;
@@ -150,6 +156,7 @@ nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, O
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json export_model(const ExportOptions& options, const CommonOptions& common, Output& output);
+nlohmann::json report(const ReportOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json tokenize(const TokenizeOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json claims(const Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);

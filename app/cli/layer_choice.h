@@ -11,6 +11,9 @@ namespace afterglow {
 /// for "". Throws Error(usage) with the list of layers.
 int layer_of_name(const std::string& name, const ModelSummary& model);
 
+/// Throws Error(usage) with a suggestion where there is no such plot.
+const PlotKind& plot_kind_named(const std::string& name);
+
 /// Throws Error(bad_input), which names a suitable preset, for a model of which the plot never shows anything.
 void require_fit(const PlotKind& kind, const Observation& observation);
 

@@ -251,14 +251,6 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
   return result;
 }
 
-const PlotKind& kind_of_name(const std::string& name) {
-  if (const PlotKind* kind = find_plot_kind(name)) return *kind;
-  std::vector<std::string> names;
-  for (const PaperPlot& known : paper_plots()) names.emplace_back(known.id);
-  for (const PlotKind& known : plot_kinds()) names.emplace_back(known.id);
-  throw Error(ExitCode::usage, "there is no plot \"" + name + "\"" + which_there_are(name, names));
-}
-
 /// Trains to the wanted step: --steps, the step that the recipe shows, or its end.
 void train_to_shown_step(AnalysedRun& analysed, const Recipe& recipe, std::int64_t until, Output& output) {
   const TrainingRun& run = analysed;
@@ -325,10 +317,18 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
 
 }  // namespace
 
+const PlotKind& plot_kind_named(const std::string& name) {
+  if (const PlotKind* kind = find_plot_kind(name)) return *kind;
+  std::vector<std::string> names;
+  for (const PaperPlot& known : paper_plots()) names.emplace_back(known.id);
+  for (const PlotKind& known : plot_kinds()) names.emplace_back(known.id);
+  throw Error(ExitCode::usage, "there is no plot \"" + name + "\"" + which_there_are(name, names));
+}
+
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
-  const PlotKind& kind = kind_of_name(options.kind);
+  const PlotKind& kind = plot_kind_named(options.kind);
   require_path(options);
   if (!kind.needs_model && !options.layer.empty())
     throw Error(ExitCode::usage, "plot " + options.kind + " is an experiment without a model and takes no --layer");

@@ -16,7 +16,6 @@
 #include "core/figure/files/xml_text.h"
 #include "core/figure/math/math_text.h"
 #include "core/figure/math/text_flow.h"
-#include "core/figure/summary.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
@@ -297,12 +296,7 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
   }
   for (const Figure& figure : printed.figures) {
     if (!printed.shows_figures(is_answer)) break;
-    std::string svg = svg_text(figure, page_size(SizePreset::two_columns, figure));
-    svg.erase(0, std::min(svg.find("<svg"), svg.size()));
-    // Screen readers read a description of the picture; on the page it has its own title.
-    svg.insert(std::min(std::string_view("<svg").size(), svg.size()),
-               " role=\"img\" aria-label=\"" + xml_escaped(summary_of(figure)) + "\"");
-    html += "<figure>\n" + svg + "</figure>\n";
+    html += "<figure>\n" + html_picture(figure, page_size(SizePreset::two_columns, figure)) + "</figure>\n";
   }
   return html + "</section>\n";
 }

@@ -47,14 +47,13 @@ class Watch:
             raise AfterglowError("nothing says the family of this model: give config={...}, the contents of its config.json, "
                                  'or states={"A": function} with the matrices to follow', 2)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.step = max([_step_of(path) for path in self.folder.glob("step-*")] + [_last_logged(self.folder / "log.jsonl")])
+        self.step = _last_logged(self.folder / "log.jsonl")
         if self.step > 0:
             self.notes.append(f"{self.folder} held a run up to step {self.step}, which was continued")
-        self._script: tuple[str | Path, ...] = ()
+        self._script = () if sample is None else ("--script", self.folder / "sample.json")
         if sample is not None:
-            self._script = ("--script", self.folder / "sample.json")
-            Path(self._script[1]).write_text(json.dumps({"commands": _asking(sample)}), encoding="utf-8")
-        self._saved, self._is_checked = -1, False
+            (self.folder / "sample.json").write_text(json.dumps({"commands": _asking(sample)}), encoding="utf-8")
+        self._saved, self._is_new = -1, True
         self._room = threading.Semaphore(_pending_states)
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_all, name="afterglow.watch", daemon=True)
@@ -75,13 +74,13 @@ class Watch:
         began = time.perf_counter()
         self.step = self.step + 1 if step is None else int(step)
         line = {"step": self.step, **{name: float(plain(value)) for name, value in numbers.items()}}
-        is_due = self.step % self.every == 0 and self.step != self._saved
-        matrices = {name: _copied(state())() for name, state in self._states.items()} if is_due else {}
-        if is_due and self._config is not None:
-            self._save()
-        self._saved = self.step if is_due else self._saved
-        if len(line) > 1 or matrices:
-            self._work.put(lambda: self._append(line, matrices))
+        matrices: dict[str, np.ndarray] = {}
+        if self.step % self.every == 0 and self.step != self._saved:
+            self._saved = self.step
+            matrices = {name: _copied(state())() for name, state in self._states.items()}
+            if self._config is not None:
+                self._save()
+        self._work.put(lambda: self._append(line, matrices))
         self.seconds += time.perf_counter() - began
 
     def close(self) -> None:
@@ -135,8 +134,8 @@ class Watch:
             self._room.release()
         for old in sorted(self.folder.glob("step-*"), key=os.path.getmtime)[:-self.keep]:
             shutil.rmtree(old, ignore_errors=True)
-        if not self._is_checked:
-            self._is_checked = True
+        if self._is_new:
+            self._is_new = False
             call("info", place)  # says why, if Afterglow cannot open this family
 
     def _append(self, line: dict[str, float], matrices: Mapping[str, np.ndarray]) -> None:
@@ -170,16 +169,11 @@ def TrainerCallback(folder: str | os.PathLike[str] | None = None, **options: Any
         if state.is_world_process_zero:
             opened.append(watch(model, folder=folder or Path(args.output_dir, "afterglow"), **options))
 
-    def after_step(_: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
-        for one in opened:
-            one.log(state.global_step)
-
     def log(_: Any, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **more: Any) -> None:
         for one in opened:
             one.log(state.global_step, **_numbers_in(logs or {}))
 
-    methods = {"on_train_begin": begin, "on_step_end": after_step, "on_log": log, "on_train_end": _closing(opened)}
-    return _callback("transformers", "TrainerCallback", methods)
+    return _callback("transformers", "TrainerCallback", opened, on_train_begin=begin, on_step_end=log, on_log=log)
 
 
 def LightningCallback(folder: str | os.PathLike[str], **options: Any) -> Any:
@@ -196,16 +190,7 @@ def LightningCallback(folder: str | os.PathLike[str], **options: Any) -> Any:
                 one.log(trainer.global_step, **_numbers_in(trainer.callback_metrics))
 
     library = "lightning.pytorch" if importlib.util.find_spec("lightning") else "pytorch_lightning"
-    methods = {"on_train_start": begin, "on_train_batch_end": after_batch, "on_train_end": _closing(opened)}
-    return _callback(library, "Callback", methods)
-
-
-def _closing(opened: list[Watch]) -> Callable[..., None]:
-    def end(*_: Any, **more: Any) -> None:
-        while opened:
-            opened.pop().close()
-
-    return end
+    return _callback(library, "Callback", opened, on_train_start=begin, on_train_batch_end=after_batch)
 
 
 def _asking(sample: Any) -> list[dict[str, Any]]:
@@ -217,8 +202,13 @@ def _asking(sample: Any) -> list[dict[str, Any]]:
     return [{"name": "probe", "value": {"index": 0, "task": task}}, {"name": "probe_sequence", "value": {"tokens": tokens}}]
 
 
-def _callback(library: str, base: str, methods: dict[str, Any]) -> Any:
-    return type("AfterglowCallback", (getattr(importlib.import_module(library), base),), methods)()
+def _callback(library: str, base: str, opened: list[Watch], **methods: Any) -> Any:
+    def end(*_: Any, **more: Any) -> None:
+        while opened:
+            opened.pop().close()
+
+    known = getattr(importlib.import_module(library), base)
+    return type("AfterglowCallback", (known,), {**methods, "on_train_end": end})()
 
 
 def _numbers_in(logs: Mapping[str, Any]) -> dict[str, float]:
@@ -255,11 +245,6 @@ def _numbers_of(name: str, matrix: np.ndarray) -> dict[str, float]:
         moduli = np.sort(np.abs(np.linalg.eigvals(matrix)))[::-1]
         numbers.update({f"{name} |eigenvalue {i}|": float(value) for i, value in enumerate(moduli[:_shown_values])})
     return numbers
-
-
-def _step_of(path: Path) -> int:
-    found = re.fullmatch(r"step-(\d+)", path.name)
-    return int(found[1]) if found else 0
 
 
 def _last_logged(log: Path) -> int:

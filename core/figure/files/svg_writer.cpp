@@ -7,6 +7,7 @@
 
 #include "core/figure/files/carried_recipe.h"
 #include "core/figure/files/xml_text.h"
+#include "core/figure/summary.h"
 
 namespace afterglow {
 namespace {
@@ -217,10 +218,12 @@ class SvgCanvas : public Canvas {
 
 }  // namespace
 
-std::string svg_text(const Figure& figure, const PageSize& wanted, const Theme& theme, const FigureView& view) {
+std::string svg_text(const Figure& figure, const PageSize& wanted, const Theme& theme, const FigureView& view,
+                     FigureGeometry* geometry) {
   const PageSize page = usable_page(wanted);
   SvgCanvas canvas(safe_id(figure.id), page_pixel(page));
-  draw_page(figure, page, theme, view, canvas);
+  const FigureGeometry places = draw_page(figure, page, theme, view, canvas);
+  if (geometry) *geometry = places;
   const std::string width = number(page.width_pt()), height = number(page.height_pt());
   std::string out =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\"";
@@ -233,6 +236,16 @@ std::string svg_text(const Figure& figure, const PageSize& wanted, const Theme& 
   out += "<g fill=\"none\" stroke-linejoin=\"round\"" + attribute("font-family", sans) + ">\n";
   out += canvas.take() + "</g>\n</svg>\n";
   return out;
+}
+
+std::string html_picture(const Figure& figure, const PageSize& page, FigureGeometry* geometry) {
+  Figure bare = figure;
+  bare.recipe.clear();
+  std::string svg = svg_text(bare, page, light_theme(), {}, geometry);
+  svg.erase(0, std::min(svg.find("<svg"), svg.size()));
+  svg.insert(std::min(std::string_view("<svg").size(), svg.size()),
+             " role=\"img\" aria-label=\"" + xml_escaped(summary_of(figure)) + "\"");
+  return svg;
 }
 
 }  // namespace afterglow
