@@ -62,6 +62,53 @@ class CudaGraph final : public DeviceGraph {
   cudaStream_t stream_;
 };
 
+bool is_recorded(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// In a captured graph the event is a node that each launch records again for external waiters.
+class CudaEvent final : public DeviceEvent {
+ public:
+  explicit CudaEvent(CudaBackend& backend) : backend_(&backend) {
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  void set() override { backend_->set(event_); }
+  void wait() override { check_cuda(cudaEventSynchronize(event_), "waiting for an event"); }
+
+ private:
+  CudaBackend* backend_;
+  cudaEvent_t event_ = nullptr;
+};
+
+CudaSystem ask_for_devices() {
+  CudaSystem system;
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess) system.toolkit = version_text(version);
+  version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) system.driver = version_text(version);
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (status != cudaSuccess || count == 0) {
+    system.why_none = system.driver.empty() ? "no NVIDIA driver answers here"
+                                            : std::string("the driver shows no usable GPU (") +
+                                                  cudaGetErrorString(status) + "); check with nvidia-smi";
+    return system;
+  }
+  for (int index = 0; index < count; ++index) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
+    system.devices.push_back({index, properties.name, properties.totalGlobalMem, properties.major, properties.minor,
+                              properties.multiProcessorCount});
+  }
+  return system;
+}
+
 }  // namespace
 
 void check_cuda(cudaError_t status, const char* what) {
@@ -80,16 +127,6 @@ void check_cuda(cudaError_t status, const char* what) {
               "the GPU failed or was lost (" + reason +
                   "); what was saved is safe: start again from the last snapshot, or use --device cpu");
 }
-
-namespace {
-
-bool is_recorded(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
-  return status != cudaStreamCaptureStatusNone;
-}
-
-}  // namespace
 
 CudaBackend::CudaBackend(int device, Rank rank) : device_(device) {
   check_cuda(make_current(device_), "choosing the GPU");
@@ -174,27 +211,6 @@ void CudaBackend::wait_for_side_stream() {
   check_cuda(cudaStreamWaitEvent(main_.stream, side_.reached), "joining the side stream");
   joined_ = true;
 }
-
-namespace {
-
-/// In a captured graph the event is a node that each launch records again for external waiters.
-class CudaEvent final : public DeviceEvent {
- public:
-  explicit CudaEvent(CudaBackend& backend) : backend_(&backend) {
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
-  }
-  ~CudaEvent() override { cudaEventDestroy(event_); }
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
-  void set() override { backend_->set(event_); }
-  void wait() override { check_cuda(cudaEventSynchronize(event_), "waiting for an event"); }
-
- private:
-  CudaBackend* backend_;
-  cudaEvent_t event_ = nullptr;
-};
-
-}  // namespace
 
 std::unique_ptr<DeviceEvent> CudaBackend::make_event() {
   stream();
@@ -461,34 +477,6 @@ std::unique_ptr<DeviceGraph> CudaBackend::capture(std::function<void()> work) {
   captured->run();
   return captured;
 }
-
-namespace {
-
-CudaSystem ask_for_devices() {
-  CudaSystem system;
-  int version = 0;
-  if (cudaRuntimeGetVersion(&version) == cudaSuccess) system.toolkit = version_text(version);
-  version = 0;
-  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) system.driver = version_text(version);
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  cudaGetLastError();
-  if (status != cudaSuccess || count == 0) {
-    system.why_none = system.driver.empty() ? "no NVIDIA driver answers here"
-                                            : std::string("the driver shows no usable GPU (") +
-                                                  cudaGetErrorString(status) + "); check with nvidia-smi";
-    return system;
-  }
-  for (int index = 0; index < count; ++index) {
-    cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
-    system.devices.push_back({index, properties.name, properties.totalGlobalMem, properties.major, properties.minor,
-                              properties.multiProcessorCount});
-  }
-  return system;
-}
-
-}  // namespace
 
 // The driver takes milliseconds for each GPU and the answer does not change, so it is asked once.
 CudaSystem cuda_devices() {

@@ -185,6 +185,17 @@ __device__ T block_sum(T value, T* shared) {
   return sum;
 }
 
+/// The maximum over the block of numbers that are not negative, returned to every thread. `shared`: a number a warp,
+/// which no thread reads any more.
+template <unsigned warps>
+__device__ float block_max(float value, float (&shared)[warps]) {
+  value = warp_max(value);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  for (const float of_warp : shared) value = fmaxf(value, of_warp);
+  return value;
+}
+
 /// True in exactly one block, the last of `blocks` to call it, which then sees what the other blocks wrote to global
 /// memory. Resets the ticket to zero for the next kernel.
 __device__ inline bool is_last_block(unsigned* ticket, unsigned blocks) {

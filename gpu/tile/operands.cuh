@@ -82,9 +82,6 @@ struct MakingsOf {
   }
 };
 
-using Making = MakingOf<float>;
-using Makings = MakingsOf<float>;
-
 /// Reads columns [first, first + per) of a row; zeros beyond its width.
 template <int per, class T>
 __device__ void read_part(const OperandOf<T>& from, const T* row, int first, bool valid, float (&x)[per]) {

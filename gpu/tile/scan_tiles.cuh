@@ -9,7 +9,9 @@
 
 namespace afterglow::scan {
 
+using device::tiles::commit;
 using device::tiles::Fragment;
+using device::tiles::wait;
 
 constexpr int block_threads = 128;  // four warps
 constexpr int chunk = 64;           // tokens; a warp has 16 of them as rows

@@ -177,13 +177,12 @@ __global__ void __launch_bounds__(threads, 3)
 
 }  // namespace warpgroup
 
-void groups_backward_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in,
-                                   const RidgePointers& kept, const Tensor& dy, const RidgeWorkspace& work,
-                                   const RidgeGrads& out, unsigned* ticket, bool exact) {
-  const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
+void groups_backward_on_warpgroups(const RidgeCall& call, const Tensor& dy, const RidgeWorkspace& work,
+                                   const RidgeGrads& out, unsigned* ticket) {
+  const auto& [stream, s, in, kept, exact] = call;
   const RidgeSinks of_heads{{}, {}, {}, sink_of(out.eta), sink_of(out.gamma_raw)};
   warpgroup::with_numbers(in, exact, [&]<bool is_exact, class T>() {
-    launch("ridge_readout_backward", warpgroup::group_backward_kernel<is_exact, T>, grid, warpgroup::threads,
+    launch("ridge_readout_backward", warpgroup::group_backward_kernel<is_exact, T>, call.grid(), warpgroup::threads,
            warpgroup::reverse_bytes, stream, s, kept, warpgroup::tokens_of<T>(s, in.q, s.rank),
            warpgroup::tokens_of<T>(s, dy, s.width), warpgroup::gradient_of<T>(s, out.q, s.rank), work, of_heads,
            ticket);

@@ -130,12 +130,12 @@ __global__ void __launch_bounds__(threads, 4)
 
 }  // namespace warpgroup
 
-void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
-                          const Tensor& y, bool exact) {
-  const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
+void groups_on_warpgroups(const RidgeCall& call, const Tensor& y) {
+  const auto& [stream, s, in, kept, exact] = call;
   warpgroup::with_numbers(in, exact, [&]<bool is_exact, class T>() {
-    launch("ridge_readout", warpgroup::group_kernel<is_exact, T>, grid, warpgroup::threads, warpgroup::group_bytes,
-           stream, s, kept, warpgroup::tokens_of<T>(s, in.q, s.rank), warpgroup::tokens_of<T>(s, y, s.width));
+    launch("ridge_readout", warpgroup::group_kernel<is_exact, T>, call.grid(), warpgroup::threads,
+           warpgroup::group_bytes, stream, s, kept, warpgroup::tokens_of<T>(s, in.q, s.rank),
+           warpgroup::tokens_of<T>(s, y, s.width));
   });
 }
 

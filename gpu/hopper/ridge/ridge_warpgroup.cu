@@ -218,20 +218,19 @@ __global__ void __launch_bounds__(threads, 3)
 
 }  // namespace warpgroup
 
-void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& to,
-                          const PieceKeys& found) {
-  const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
+void gather_on_warpgroups(const RidgeCall& call, const PieceKeys& found) {
+  const auto& [stream, s, in, kept, exact] = call;
   with_stored_type(in.z, [&]<class T>(T) {
-    launch("ridge_readout statistics", warpgroup::gather_kernel<T>, grid, warpgroup::threads, warpgroup::gather_bytes,
-           stream, s, to, warpgroup::tokens_of<T>(s, in.z, s.rank), warpgroup::tokens_of<T>(s, in.v, s.width), found);
+    launch("ridge_readout statistics", warpgroup::gather_kernel<T>, call.grid(), warpgroup::threads,
+           warpgroup::gather_bytes, stream, s, kept, warpgroup::tokens_of<T>(s, in.z, s.rank),
+           warpgroup::tokens_of<T>(s, in.v, s.width), found);
   });
 }
 
-void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
-                          const RidgeWorkspace& work, const RidgeGrads& out, bool exact) {
-  const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
+void tokens_on_warpgroups(const RidgeCall& call, const RidgeWorkspace& work, const RidgeGrads& out) {
+  const auto& [stream, s, in, kept, exact] = call;
   warpgroup::with_numbers(in, exact, [&]<bool is_exact, class T>() {
-    launch("ridge_readout_backward tokens", warpgroup::token_kernel<is_exact, T>, grid, warpgroup::threads,
+    launch("ridge_readout_backward tokens", warpgroup::token_kernel<is_exact, T>, call.grid(), warpgroup::threads,
            warpgroup::token_bytes, stream, s, kept, warpgroup::tokens_of<T>(s, in.z, s.rank),
            warpgroup::tokens_of<T>(s, in.v, s.width), work, warpgroup::gradient_of<T>(s, out.z, s.rank),
            warpgroup::gradient_of<T>(s, out.v, s.width));

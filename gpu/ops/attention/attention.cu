@@ -183,22 +183,6 @@ std::size_t rows_for(const Pairs& in, int of_queries) {
 }
 
 template <int columns, bool exact, class T>
-void launch_forward(cudaStream_t stream, const Pairs& in, const TargetOf<T>& to, float* log_sum) {
-  constexpr int bytes = forward_bytes<columns, exact>;
-  const unsigned tiles = blocks_for(in.queries, rows) * unsigned(in.batch * in.heads);
-  launch("attention", attention_kernel<columns, exact, T>, tiles, threads_of<columns>, bytes, stream, in, to, log_sum);
-}
-
-template <int columns, bool exact, class T>
-void launch_single_tile_forward(cudaStream_t stream, const Pairs& in, const HeadsOf<T>& from, const TargetOf<T>& to,
-                                float* log_sum) {
-  constexpr int bytes = forward_bytes<columns, exact>;
-  const dim3 grid(unsigned(in.batch), unsigned(in.heads));
-  launch("attention", single_tile_attention_kernel<columns, exact, T>, grid, threads_of<columns>, bytes, stream, in,
-         from, to, log_sum);
-}
-
-template <int columns, bool exact, class T>
 void launch_backward(cudaStream_t stream, const Pairs& in, const GradientTargets<T>& to) {
   constexpr const char* what = "attention_backward";
   if constexpr (columns <= 128) {
@@ -258,13 +242,17 @@ void CudaBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, d
       }
     }
     with_head_width<T>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
+      constexpr int bytes = forward_bytes<columns(), exact()>, row = row_bytes<columns(), exact()>;
       if constexpr (columns() <= max_single_tile_width) {
         if (is_single_tile(in))
-          return launch_single_tile_forward<columns(), exact()>(stream(), in, from, to, log_sum.as<float>());
+          return launch("attention", single_tile_attention_kernel<columns(), exact(), T>,
+                        dim3(unsigned(in.batch), unsigned(in.heads)), threads_of<columns()>, bytes, stream(), in, from,
+                        to, log_sum.as<float>());
       }
-      constexpr int row = row_bytes<columns(), exact()>;
       make<columns(), exact()>(stream(), makings_of(in, from, operand_memory(rows_for(in, 1) * row), row));
-      launch_forward<columns(), exact()>(stream(), in, to, log_sum.as<float>());
+      launch("attention", attention_kernel<columns(), exact(), T>,
+             blocks_for(in.queries, rows) * unsigned(in.batch * in.heads), threads_of<columns()>, bytes, stream(), in,
+             to, log_sum.as<float>());
     });
   });
   launched("attention");

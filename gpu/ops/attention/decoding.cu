@@ -144,14 +144,6 @@ int pieces_of(const Decoding& in) {
   return std::max(1, std::min((in.keys + min_keys - 1) / min_keys, max_blocks / in.places()));
 }
 
-template <int columns>
-void launch_decode(cudaStream_t stream, const Decoding& in, float* partials) {
-  const int pieces = pieces_of(in);
-  const dim3 grid(unsigned(in.places()), unsigned(pieces));
-  launch(decode_kernel<columns>, grid, block, 0, stream, in, partials);
-  if (pieces > 1) launch(join_kernel, grid.x, block, 0, stream, in, partials, pieces);
-}
-
 }  // namespace
 
 std::size_t decoding_elements(const Decoding& in) {
@@ -160,10 +152,11 @@ std::size_t decoding_elements(const Decoding& in) {
 }
 
 void decode(cudaStream_t stream, const Decoding& in, float* partials) {
-  if (in.v.width <= 32) return launch_decode<32>(stream, in, partials);
-  if (in.v.width <= 64) return launch_decode<64>(stream, in, partials);
-  if (in.v.width <= 128) return launch_decode<128>(stream, in, partials);
-  launch_decode<256>(stream, in, partials);
+  const int pieces = pieces_of(in);
+  const dim3 grid(unsigned(in.places()), unsigned(pieces));
+  with_capacity<32, 64, 128, max_few_width>(
+      in.v.width, [&](auto columns) { launch(decode_kernel<columns()>, grid, block, 0, stream, in, partials); });
+  if (pieces > 1) launch(join_kernel, grid.x, block, 0, stream, in, partials, pieces);
 }
 
 }  // namespace afterglow::device

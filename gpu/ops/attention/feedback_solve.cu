@@ -307,14 +307,10 @@ __device__ void read_rows(const LanePosition& lane, const OperandOf<T>& from, st
 
 /// The maximum over all threads of the solve; `shared` holds one number for each warp.
 template <int width>
-__device__ float max_of(const Share<width>& from, float* shared) {
+__device__ float max_of(const Share<width>& from, float (&shared)[solve_block / 32]) {
   float peak = 0;
   unrolled<width / 2>([&](int i) { peak = fmaxf(peak, fabsf(from.value[i / 4][i % 4])); });
-  peak = warp_max(peak);
-  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = peak;
-  __syncthreads();
-  unrolled<solve_block / 32>([&](int warp) { peak = fmaxf(peak, shared[warp]); });
-  return peak;
+  return block_max(peak, shared);
 }
 
 constexpr int corrected_steps = 8;  // the last tiles, whose weights are corrected; 8 was the fastest number
@@ -600,14 +596,6 @@ __global__ void __launch_bounds__(solve_block) solve_kernel(Pairs in, Solve<T> s
   Tile(in, solve, workspace, board).run();
 }
 
-template <int columns, bool exact>
-void launch_prepare(cudaStream_t stream, const Pairs& in, const float* gain, float* log_sum,
-                    const Workspace& workspace) {
-  constexpr int bytes = prepare_bytes<columns, exact>;
-  launch("feedback_solve", prepare_kernel<columns, exact>, unsigned(in.batch * workspace.tiles), block, bytes, stream,
-         in, gain, log_sum, workspace);
-}
-
 template <int columns, bool exact, bool transposed, class T>
 void launch_solve(cudaStream_t stream, const Pairs& in, const Solve<T>& solve, const Workspace& workspace) {
   constexpr int bytes = TileSolve<columns, exact, transposed, T>::bytes;
@@ -690,7 +678,9 @@ void CudaBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, cons
       pairs.k = makings.add(rows_operand<T>(in.k), 1, pairs.keys, row).to;
       make<columns(), exact()>(stream(), makings);
       const Tiles solution{makings.memory, 1, pairs.q.padded};
-      launch_prepare<columns(), exact()>(stream(), pairs, in.gamma.as<float>(), saved.log_sum.as<float>(), workspace);
+      launch("feedback_solve", prepare_kernel<columns(), exact()>, unsigned(pairs.batch * workspace.tiles), block,
+             prepare_bytes<columns(), exact()>, stream(), pairs, in.gamma.as<float>(), saved.log_sum.as<float>(),
+             workspace);
       const Solve<T> solve{rows_operand<T>(in.f),    solution, rows_of<T>(s).data,
                            saved.routed.as<float>(), nullptr,  in.gamma.as<float>(),
                            saved.log_sum.as<float>()};

@@ -133,10 +133,11 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
       const auto io = chebyshev_pointers<T>(in, saved);
       float* faded = scratch(2 * std::size_t(s.pieces()));
       with_units(s, [&](auto warpgroups) {
-        add_chunks<warpgroups()>(stream(), s, io, faded);
+        const UnitPasses<warpgroups(), T> passes{stream(), s, io};
+        passes.add_chunks(faded);
         sum_over_chunks(stream(), s, io.H, io.S, faded, false);
         launched("chebyshev_readout states");
-        solve_chunks<warpgroups()>(stream(), s, io, y.as<T>());
+        passes.solve_chunks(y.as<T>());
       });
     });
   } else {

@@ -266,17 +266,6 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
   out.g.put(unsigned(row), at.first + c > 0 && io.g[row] >= s.log_floor ? carry : 0.0f);
 }
 
-template <int J>
-void launch_backward(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointers& io, const float* dy,
-                     const Dual& dual, const Sinks& out) {
-  constexpr const char* what = "Gated KalmaNet";
-  const auto pieces = unsigned(s.pieces());
-  const dim3 grid(unsigned(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
-  launch_after(what, dual_kernel<J>, pieces, threads, chebyshev_bytes<J>(2, 1, 2), stream, s, io, dy, dual, out);
-  launch_after(what, reverse_kernel<J>, grid, threads, chebyshev_bytes<J>(2, 0, 0), stream, s, io, dy, dual);
-  launch_after(what, finish_kernel<J>, pieces, threads, chebyshev_bytes<J>(3, 1, 1), stream, s, io, dy, dual, out);
-}
-
 }  // namespace
 
 std::int64_t CudaBackend::chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
@@ -294,18 +283,29 @@ void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, cons
       const SinksOf<T> sinks = sinks_of<T>(out);
       float* faded = scratch(2 * std::size_t(s.pieces()));
       with_units(s, [&](auto warpgroups) {
-        dual_chunks<warpgroups()>(stream(), s, io, dy.as<T>(), dual, sinks, faded);
+        const UnitPasses<warpgroups(), T> passes{stream(), s, io};
+        passes.dual_chunks(dy.as<T>(), dual, sinks, faded);
         launched("chebyshev_readout_backward solve");
         sum_over_chunks(stream(), s, dual.dH, dual.dS, faded, true);
         launched("chebyshev_readout_backward states");
-        add_later_chunks<warpgroups()>(stream(), s, io, dual, sinks);
+        passes.add_later_chunks(dual, sinks);
       });
     });
   } else {
     const ChebyshevPointers io = chebyshev_pointers(in, saved);
     const Sinks sinks = sinks_of<float>(out);
     const auto* upstream = dy.as<float>();
-    with_tiles(s.width, [&](auto J) { launch_backward<J()>(stream(), s, io, upstream, dual, sinks); });
+    constexpr const char* what = "Gated KalmaNet";
+    const dim3 grid(unsigned(s.batch * s.heads), blocks_for(s.width, chunk_tokens), 2);
+    const auto pieces = unsigned(s.pieces());
+    with_tiles(s.width, [&](auto J) {
+      launch_after(what, dual_kernel<J()>, pieces, threads, chebyshev_bytes<J()>(2, 1, 2), stream(), s, io, upstream,
+                   dual, sinks);
+      launch_after(what, reverse_kernel<J()>, grid, threads, chebyshev_bytes<J()>(2, 0, 0), stream(), s, io, upstream,
+                   dual);
+      launch_after(what, finish_kernel<J()>, pieces, threads, chebyshev_bytes<J()>(3, 1, 1), stream(), s, io, upstream,
+                   dual, sinks);
+    });
   }
   launched("chebyshev_readout_backward");
 }

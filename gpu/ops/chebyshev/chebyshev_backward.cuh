@@ -177,14 +177,7 @@ __global__ void __launch_bounds__(threads, 2)
   __shared__ float w[chunk_tokens], later[chunk_tokens];
   RecursionMemory<W> shared(memory);
   const ChunkRows at(s, int(blockIdx.x));
-  begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
-  begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
-  load_panel<W>(at, io.k, shared.keys);
-  load_panel<W>(at, io.v, shared.values);
-  load_gates(s, io.g, at, gates);
-  shared.weights.fill(gates.value);
-  tiles::wait<1>();
-  fence_async_proxy();
+  shared.load(s, io, at, gates, gates.value, false);
   const ChunkReverse<W, T> chunk{s, io, at, gates, later, shared};
   Rows<W> gradient;
   Shares shares;
@@ -308,8 +301,7 @@ __global__ void __launch_bounds__(threads, 3)
 }  // namespace chebyshev_units
 
 template <bool warpgroups, class T>
-void dual_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
-                 const Dual& dual, const SinksOf<T>& out, float* faded) {
+void UnitPasses<warpgroups, T>::dual_chunks(const T* dy, const Dual& dual, const SinksOf<T>& out, float* faded) const {
   using namespace chebyshev_units;
   with_width(s.width, [&](auto W) {
     launch_chunks(dual_kernel<W(), T>, RecursionMemory<W()>::bytes, stream, s, io, dy, dual, out, faded);
@@ -317,22 +309,11 @@ void dual_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPo
 }
 
 template <bool warpgroups, class T>
-void add_later_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const Dual& dual,
-                      const SinksOf<T>& out) {
+void UnitPasses<warpgroups, T>::add_later_chunks(const Dual& dual, const SinksOf<T>& out) const {
   using namespace chebyshev_units;
   with_width(s.width, [&](auto W) {
     launch_chunks(later_kernel<W(), T>, 2 * Panel<W()>::bytes(W()), stream, s, io, dual, out);
   });
 }
-
-template void dual_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&,
-                                               const float*, const Dual&, const Sinks&, float*);
-template void dual_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
-                                               const Bf16*, const Dual&, const SinksOf<Bf16>&, float*);
-template void add_later_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&,
-                                                    const Dual&, const Sinks&);
-template void add_later_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&,
-                                                    const ChebyshevPointersOf<Bf16>&, const Dual&,
-                                                    const SinksOf<Bf16>&);
 
 }  // namespace afterglow::device

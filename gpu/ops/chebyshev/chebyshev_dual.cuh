@@ -73,23 +73,24 @@ void with_units(const ChebyshevShape& s, const Body& body) {
   }
   body(std::false_type{});
 }
-/// Every chunk's addition to the states, stored in the arrays for the states before it.
-template <bool warpgroups, class T>
-void add_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded);
 /// Turns every chunk's addition into the sum of those before it, or of those after it with `backwards`, in place.
 void sum_over_chunks(cudaStream_t stream, const ChebyshevShape& s, float* H, float* S, const float* faded,
                      bool backwards);
-/// Norms, Chebyshev iteration and readout of every chunk.
 template <bool warpgroups, class T>
-void solve_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y);
-/// dq, dalpha, the parts of dk and dv that do not depend on later chunks, the tokens' parts of the gates' gradients
-/// without those, and the gradients of the state before every chunk. z and `later` are not written.
-template <bool warpgroups, class T>
-void dual_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const T* dy,
-                 const Dual& dual, const SinksOf<T>& out, float* faded);
-/// Adds the rest of dk and dv; dg.
-template <bool warpgroups, class T>
-void add_later_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const Dual& dual,
-                      const SinksOf<T>& out);
+struct UnitPasses {
+  cudaStream_t stream;
+  const ChebyshevShape& s;
+  const ChebyshevPointersOf<T>& io;
+
+  /// Every chunk's addition to the states, stored in the arrays for the states before it.
+  void add_chunks(float* faded) const;
+  /// Norms, Chebyshev iteration and readout of every chunk.
+  void solve_chunks(T* y) const;
+  /// dq, dalpha, the parts of dk and dv that do not depend on later chunks, the tokens' parts of the gates' gradients
+  /// without those, and the gradients of the state before every chunk. z and `later` are not written.
+  void dual_chunks(const T* dy, const Dual& dual, const SinksOf<T>& out, float* faded) const;
+  /// Adds the rest of dk and dv; dg.
+  void add_later_chunks(const Dual& dual, const SinksOf<T>& out) const;
+};
 
 }  // namespace afterglow::device

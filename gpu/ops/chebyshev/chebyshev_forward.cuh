@@ -72,14 +72,7 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
   __shared__ Gates gates;
   RecursionMemory<W> shared(memory);
   const ChunkRows at(s, int(blockIdx.x));
-  begin_state<W>(state_of<W>(io.H, blockIdx.x), shared.H);
-  begin_state<W>(state_of<W>(io.S, blockIdx.x), shared.S);
-  load_panel<W>(at, io.k, shared.keys);
-  load_panel<W>(at, io.v, shared.values);
-  load_gates(s, io.g, at, gates);
-  shared.weights.fill(gates.key);
-  tiles::wait<1>();
-  fence_async_proxy();
+  shared.load(s, io, at, gates, gates.key, true);
   Rows<W> x, residual;
   Left<W> left;
   {
@@ -117,7 +110,7 @@ __global__ void __launch_bounds__(threads, 2) solve_kernel(ChebyshevShape s, Che
 }  // namespace chebyshev_units
 
 template <bool warpgroups, class T>
-void add_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, float* faded) {
+void UnitPasses<warpgroups, T>::add_chunks(float* faded) const {
   using namespace chebyshev_units;
   with_width(s.width, [&](auto W) {
     launch_chunks(added_kernel<W(), T>, 3 * Panel<chunk_tokens>::bytes(W()), stream, s, io, faded);
@@ -125,17 +118,10 @@ void add_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPoi
 }
 
 template <bool warpgroups, class T>
-void solve_chunks(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, T* y) {
+void UnitPasses<warpgroups, T>::solve_chunks(T* y) const {
   using namespace chebyshev_units;
   with_width(s.width,
              [&](auto W) { launch_chunks(solve_kernel<W(), T>, RecursionMemory<W()>::bytes, stream, s, io, y); });
 }
-
-template void add_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void add_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
-                                              float*);
-template void solve_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointers&, float*);
-template void solve_chunks<units::is_warpgroup>(cudaStream_t, const ChebyshevShape&, const ChebyshevPointersOf<Bf16>&,
-                                                Bf16*);
 
 }  // namespace afterglow::device

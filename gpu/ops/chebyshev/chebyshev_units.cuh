@@ -472,6 +472,20 @@ struct RecursionMemory {
         keys{memory + 2 * state_bytes},
         values{memory + 2 * state_bytes + panel_bytes},
         weights{reinterpret_cast<uint4*>(memory + 2 * state_bytes + 2 * panel_bytes)} {}
+  /// Loads everything, with weights from `gate`; the copy of the second state may not have ended: call
+  /// tiles::wait<0> and fence_async_proxy before reading it.
+  template <class T>
+  __device__ void load(const ChebyshevShape& s, const ChebyshevPointersOf<T>& io, const ChunkRows& at, Gates& gates,
+                       const float* gate, bool is_H_first) {
+    begin_state<W>(state_of<W>(is_H_first ? io.H : io.S, blockIdx.x), is_H_first ? H : S);
+    begin_state<W>(state_of<W>(is_H_first ? io.S : io.H, blockIdx.x), is_H_first ? S : H);
+    load_panel<W>(at, io.k, keys);
+    load_panel<W>(at, io.v, values);
+    load_gates(s, io.g, at, gates);
+    weights.fill(gate);
+    tiles::wait<1>();
+    fence_async_proxy();
+  }
 };
 
 /// Inner products of this lane's rows with the same rows of a tensor.

@@ -15,8 +15,6 @@
 namespace afterglow::scan {
 
 using namespace device;
-using device::tiles::commit;
-using device::tiles::wait;
 
 namespace {
 
@@ -353,17 +351,17 @@ std::int64_t flow_numbers(const ScanSizes& s) {
 
 /// State passing that solves for errors, forward or backward.
 template <bool backward, class T>
-void solve(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-           const ChunkArraysOf<T>& paced, const Solving<T>& to) {
+void solve(const ChunkedScan<T>& scan, const Solving<T>& to) {
+  const ScanSizes& s = scan.s;
   const ChunkShape shape = shape_for(s);
   const auto run = [&](auto states, auto passes, auto is_exact) {
     constexpr int bytes = sizeof(SolveMemory<states(), passes(), T>);
     const int width = shape.tiles * shape.width, tiles = width / column_tile;
     const auto blocks = unsigned(s.batch * s.heads * tiles);
     launch("delta_scan", solve_kernel<states(), passes(), is_exact(), backward, T>, blocks, block_threads, bytes,
-           stream, s, in, paced, tiles, width, to);
+           scan.stream, s, scan.in, scan.memory, tiles, width, to);
   };
-  with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
+  with_shape<T>(s, scan.exact, [&](auto, auto states, auto is_exact) {
     if constexpr (states() == pass_states) {
       if (s.passes > 1) return run(states, std::integral_constant<int, max_passes>{}, is_exact);
     }
@@ -371,47 +369,31 @@ void solve(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, b
   });
 }
 
-/// The errors and the scan that computes them, in memory with room for `delta_chunk_memory`.
+/// The errors and the scan that computes them, in memory with room for `delta_memory`.
 template <class T>
 struct Errors {
-  ChunkArraysOf<T> kept;
+  ChunkedScan<T> scan;
   T* inverses;
-  ScanArraysOf<T> arrays;
 
-  Errors(const ScanSizes& s, const DeltaInputs& in, float* memory);
+  Errors(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* memory)
+      : scan{stream, s, {}, exact, chunk_arrays<T>(s, memory, false)},
+        inverses(reinterpret_cast<T*>(memory + chunk_numbers<T>(s, false))) {
+    float* const errors = memory + chunk_numbers<T>(s, false) + inverse_numbers<T>(s);
+    scan.in.B = heads_of<T>(in.k);
+    scan.in.C = heads_of<T>(in.q);
+    scan.in.x = dense_rows(reinterpret_cast<T*>(errors), std::int64_t{s.heads} * s.width);
+  }
   /// If `state` is not null it receives the last state, and is the first one with `resume`.
-  void find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
-            bool resume) const;
+  void find(const DeltaInputs& in, float* state, bool resume) const {
+    const auto& [stream, s, arrays, exact, kept] = scan;
+    find_paces(stream, s, DeltaSteps{in.beta.as<float>(), in.g.as<float>()}, kept, false);
+    with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
+      launch(inverse_kernel<states(), is_exact(), T>, unsigned(scan.s.batch * scan.s.heads * scan.s.chunks),
+             block_threads, 0, scan.stream, scan.s, scan.in, scan.memory.paces, inverses);
+    });
+    solve<false>(scan, {rows_of<T>(in.v).data, 1.0f, inverses, kept.states, arrays.x.data, {}, state, resume});
+  }
 };
-
-template <class T>
-void prepare(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, const ScanArraysOf<T>& arrays, bool exact,
-             const ChunkPaces& to, T* inverses) {
-  find_paces(stream, s, DeltaSteps{in.beta.as<float>(), in.g.as<float>()}, to, false);
-  with_shape<T>(s, exact, [&](auto, auto states, auto is_exact) {
-    launch(inverse_kernel<states(), is_exact(), T>, unsigned(s.batch * s.heads * s.chunks), block_threads, 0, stream, s,
-           arrays, to.paces, inverses);
-  });
-}
-
-template <class T>
-Errors<T>::Errors(const ScanSizes& s, const DeltaInputs& in, float* memory)
-    : kept(chunk_arrays<T>(s, memory, false)),
-      inverses(reinterpret_cast<T*>(memory + chunk_numbers<T>(s, false))),
-      arrays{} {
-  float* const errors = memory + chunk_numbers<T>(s, false) + inverse_numbers<T>(s);
-  arrays.B = heads_of<T>(in.k);
-  arrays.C = heads_of<T>(in.q);
-  arrays.x = dense_rows(reinterpret_cast<T*>(errors), std::int64_t{s.heads} * s.width);
-}
-
-template <class T>
-void Errors<T>::find(cudaStream_t stream, const ScanSizes& s, const DeltaInputs& in, bool exact, float* state,
-                     bool resume) const {
-  prepare(stream, s, in, arrays, exact, kept, inverses);
-  solve<false, T>(stream, s, arrays, exact, kept,
-                  {rows_of<T>(in.v).data, 1.0f, inverses, kept.states, arrays.x.data, {}, state, resume});
-}
 
 /// Sizes of `DeltaInputs::kept` and of the workspace.
 template <class T>
@@ -429,32 +411,28 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
                    const DeltaGrads& out) {
   const ScanSizes s = sizes_of(in);
   const auto scale = float(in.scale);
-  Errors<T> found(s, in, in.kept.defined() ? in.kept.as<float>() : workspace);
+  Errors<T> found(stream, s, in, exact, in.kept.defined() ? in.kept.as<float>() : workspace);
   if (!in.kept.defined()) {
-    found.find(stream, s, in, exact, nullptr, false);
+    found.find(in, nullptr, false);
     workspace += memory_for<T>(s);
   }
-  auto& [kept, inverses, arrays] = found;
+  auto& [scan, inverses] = found;
   float* const values = workspace + flow_numbers<T>(s);
   float* const parts = values + 2 * value_numbers<T>(s);
   T *const received = reinterpret_cast<T*>(values), *const solved = reinterpret_cast<T*>(values + value_numbers<T>(s));
-  kept.flows = reinterpret_cast<T*>(workspace);
+  scan.memory.flows = reinterpret_cast<T*>(workspace);
   const std::int64_t apart = part_numbers(s, step_kinds<true>);
   const PassParts of_answers{chunk_parts(s, parts, step_kinds<true>), apart};
   const PassParts of_errors{chunk_parts(s, parts + s.passes * apart, step_kinds<true>), apart};
-  const Rows<T> receivers = dense_rows(received, std::int64_t{s.heads} * s.width);
-  arrays.dy = rows_of<T>(dy).data;
-  run_state_pass(stream, s, arrays, exact, kept, Directions::backward, nullptr, false);
+  const SinkOf<T> receivers{dense_rows(received, std::int64_t{s.heads} * s.width), false};
+  scan.in.dy = rows_of<T>(dy).data;
+  scan.run_state_pass(Directions::backward, nullptr, false);
   for (int pass = 0; pass < s.passes; ++pass)
-    differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, of_answers.of(pass),
-                         {}, of_pass(pass, SinkOf<T>{receivers, false}));
-  solve<true, T>(stream, s, arrays, exact, kept,
-                 {received, scale, inverses, kept.flows, solved, sink_of<T>(out.v), nullptr, false});
-  arrays.C = arrays.B;
-  arrays.dy = solved;
-  for (int pass = 0; pass < s.passes; ++pass)
-    differentiate_chunks(stream, s, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), true, of_errors.of(pass),
-                         {}, SinkOf<T>{});
+    scan.of_pass(pass).differentiate(false, of_answers.of(pass), {}, of_pass(pass, receivers));
+  solve<true>(scan, {received, scale, inverses, scan.memory.flows, solved, sink_of<T>(out.v), nullptr, false});
+  scan.in.C = scan.in.B;
+  scan.in.dy = solved;
+  for (int pass = 0; pass < s.passes; ++pass) scan.of_pass(pass).differentiate(true, of_errors.of(pass), {}, {});
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.group_states;
   const SinkOf<T> to_q = sink_of<T>(out.q), to_k = sink_of<T>(out.k);
   const auto sum = [&](auto* kernel, std::int64_t pieces) {
@@ -488,9 +466,9 @@ void delta_by_chunks(cudaStream_t stream, const DeltaInputs& in, bool exact, flo
                      const Tensor& state, bool resume) {
   const ScanSizes s = sizes_of(in);
   with_stored_type(in.q, [&]<class T>(T) {
-    const Errors<T> found(s, in, memory);
-    found.find(stream, s, in, exact, state.as<float>(), resume);
-    answer_chunks(stream, s, found.arrays, exact, found.kept, float(in.scale), rows_of<T>(y).data);
+    const Errors<T> found(stream, s, in, exact, memory);
+    found.find(in, state.as<float>(), resume);
+    found.scan.answer(float(in.scale), rows_of<T>(y).data);
   });
 }
 

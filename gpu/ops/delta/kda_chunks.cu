@@ -14,8 +14,6 @@
 namespace afterglow::scan {
 
 using namespace device;
-using device::tiles::commit;
-using device::tiles::wait;
 
 namespace {
 

@@ -268,10 +268,7 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
              "copying on the GPU");
 }
 
-void CudaBackend::accumulate(const Tensor& source, const Grad& destination) {
-  if (!destination.wanted()) return;
-  with_stored_type(source, [&]<class T>(T) { put_scaled<T>(*this, source, 1.0f, destination); });
-}
+void CudaBackend::accumulate(const Tensor& source, const Grad& destination) { scale(source, 1.0, destination); }
 
 void CudaBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
   const auto x = rows_of(a), y = rows_of(b), to = rows_of(out);

@@ -16,8 +16,6 @@
 namespace afterglow::scan {
 
 using namespace device;
-using device::tiles::commit;
-using device::tiles::wait;
 
 namespace {
 

@@ -614,11 +614,7 @@ void launch_kernel(cudaStream_t stream, const Products& p) {
 
 template <class P, bool a_deep, bool b_deep, Extra extra = Extra::none>
 void launch_products(cudaStream_t stream, const Products& p) {
-  if (p.exact) {
-    launch_kernel<P, a_deep, b_deep, extra, true>(stream, p);
-  } else {
-    launch_kernel<P, a_deep, b_deep, extra, false>(stream, p);
-  }
+  with_either<true, false>(p.exact, [&](auto exact) { launch_kernel<P, a_deep, b_deep, extra, exact()>(stream, p); });
 }
 
 }  // namespace

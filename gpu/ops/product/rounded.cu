@@ -78,12 +78,8 @@ struct Sample {
     __shared__ float of_warps[threads / 32];
     float peak = 0;
     for (const float4& four : fours) peak = fmaxf(peak, largest(four));
-    peak = warp_max(peak);
     __syncthreads();  // the maxima of the previous kind have been read
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
-    __syncthreads();
-    for (const float of_warp : of_warps) peak = fmaxf(peak, of_warp);
-    return room_above * peak;
+    return room_above * block_max(peak, of_warps);
   }
 };
 

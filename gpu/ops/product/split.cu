@@ -33,11 +33,7 @@ __global__ void __launch_bounds__(threads) split_kernel(const __grid_constant__ 
     peak = fmaxf(peak, largest(numbers[i]));
   });
   __shared__ float of_warps[threads / 32];
-  peak = warp_max(peak);
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
-  __syncthreads();
-  for (const float of_warp : of_warps) peak = fmaxf(peak, of_warp);
-  const tiles::Scale scale(peak);
+  const tiles::Scale scale(block_max(peak, of_warps));
   const std::size_t place = std::size_t{down} * own.to.across + right;
   if (threadIdx.x == 0) own.to.scales[place] = scale.down;
   unsigned char* const to = own.to.squares + place * square_bytes;

@@ -373,9 +373,9 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
 std::int64_t padded_elements(std::int64_t count) { return (count + 63) / 64 * 64; }
 
 template <int W, bool exact>
-void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& of_tokens, const RidgePointers& in,
-                     const Tensor& dy, const RidgeWorkspace& work, const RidgeGrads& grads, unsigned* ticket) {
-  const auto pairs = unsigned(s.batch * s.heads);
+void launch_backward(const RidgeCall& call, const Tensor& dy, const RidgeWorkspace& work, const RidgeGrads& grads,
+                     unsigned* ticket) {
+  const auto& [stream, s, of_tokens, in, is_exact] = call;
   const bool on_warpgroups = W == 4 && fits_warpgroups(s);
   const auto sinks = [&] {
     return RidgeSinks{sink_of(grads.z),         sink_of(grads.q),      sink_of(grads.v),   sink_of(grads.eta),
@@ -383,11 +383,11 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
   };
   const bool groups_on_warpgroups = on_warpgroups && takes_pairs(grads.q);
   if constexpr (hopper_ridge) {
-    if (groups_on_warpgroups) groups_backward_on_warpgroups(stream, s, of_tokens, in, dy, work, grads, ticket, exact);
+    if (groups_on_warpgroups) groups_backward_on_warpgroups(call, dy, work, grads, ticket);
   }
   if (!groups_on_warpgroups)
-    launch("ridge_readout_backward", group_backward_kernel<W, exact>, dim3(unsigned(s.groups), pairs), ridge_threads<W>,
-           backward_bytes<W>, stream, s, in, rows_of(dy).data, work, sinks(), ticket);
+    launch("ridge_readout_backward", group_backward_kernel<W, exact>, call.grid(), ridge_threads<W>, backward_bytes<W>,
+           stream, s, in, rows_of(dy).data, work, sinks(), ticket);
   if (!grads.z.wanted() && !grads.v.wanted() && !grads.length.wanted() && !grads.left.wanted()) return;
   if (s.groups > 1 || s.exclusive) {
     launch_owners(suffix_kernel<float4>, suffix_kernel<float>, stream, s, work);
@@ -395,10 +395,10 @@ void launch_backward(cudaStream_t stream, const RidgeShape& s, const RidgeInputs
   if constexpr (hopper_ridge) {
     const bool are_apart = grads.z.tensor.data != grads.v.tensor.data;
     if (on_warpgroups && takes_pairs(grads.z) && takes_pairs(grads.v) && are_apart)
-      return tokens_on_warpgroups(stream, s, of_tokens, in, work, grads, exact);
+      return tokens_on_warpgroups(call, work, grads);
   }
   const RidgeSinks out = sinks();
-  const dim3 grid(unsigned(s.groups) * blocks_for(s.piece, Grid<W>::width), pairs);
+  const dim3 grid(unsigned(s.groups) * blocks_for(s.piece, Grid<W>::width), call.grid().y);
   const auto run = [&](const RidgePointers& from, const RidgeSinks& to, Tokens part) {
     launch("ridge_readout_backward tokens", token_kernel<W, exact>, grid, ridge_threads<W>, token_bytes<W>, stream, s,
            from, work, to, part);
@@ -429,7 +429,7 @@ void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeI
                                          const Tensor& dy, const Tensor& workspace, const RidgeGrads& out) {
   const RidgeShape s = ridge_shape(config, in);
   if (dy.elements() == 0) return;
-  const RidgePointers pointers = ridge_pointers(config, in, saved);
+  const RidgeCall call{stream(), s, in, ridge_pointers(config, in, saved), precision_ == Precision::fp32};
   const std::int64_t entries = std::int64_t{s.batch} * s.heads * s.groups;
   RidgeWorkspace work{};
   work.G = workspace.as<float>();
@@ -438,8 +438,8 @@ void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeI
   work.m = work.C + padded_elements(entries * s.tall());
   work.eta = work.m + padded_elements(entries);
   work.gamma_raw = work.eta + padded_elements(entries);
-  with_either<true, false>(precision_ == Precision::fp32, [&](auto exact) {
-    with_grid(s, [&](auto W) { launch_backward<W(), exact()>(stream(), s, in, pointers, dy, work, out, tickets_); });
+  with_either<true, false>(call.exact, [&](auto exact) {
+    with_grid(s, [&](auto W) { launch_backward<W(), exact()>(call, dy, work, out, tickets_); });
   });
   launched("ridge_readout_backward");
 }

@@ -88,18 +88,24 @@ inline bool takes_pairs(const Grad& grad) {
          (grad.tensor.contiguous() && reinterpret_cast<std::uintptr_t>(grad.tensor.data) % 8 == 0);
 }
 
+/// One call of the core: its inputs, and what it keeps.
+struct RidgeCall {
+  cudaStream_t stream;
+  RidgeShape s;
+  const RidgeInputs& in;
+  RidgePointers kept;
+  bool exact;
+  dim3 grid() const { return {unsigned(s.groups), unsigned(s.batch * s.heads)}; }
+};
+
 /// Raw sums of every piece and its largest key, the result of gather_kernel; always exact.
-void gather_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& to,
-                          const PieceKeys& found);
+void gather_on_warpgroups(const RidgeCall& call, const PieceKeys& found);
 /// The forward pass of every group, as group_kernel with statistics gathered before.
-void groups_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
-                          const Tensor& y, bool exact);
+void groups_on_warpgroups(const RidgeCall& call, const Tensor& y);
 /// The backward pass of every group, as group_backward_kernel.
-void groups_backward_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in,
-                                   const RidgePointers& kept, const Tensor& dy, const RidgeWorkspace& work,
-                                   const RidgeGrads& out, unsigned* ticket, bool exact);
+void groups_backward_on_warpgroups(const RidgeCall& call, const Tensor& dy, const RidgeWorkspace& work,
+                                   const RidgeGrads& out, unsigned* ticket);
 /// Gradients of keys and values from those of the pieces' sums, as token_kernel; the two are different tensors.
-void tokens_on_warpgroups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& in, const RidgePointers& kept,
-                          const RidgeWorkspace& work, const RidgeGrads& out, bool exact);
+void tokens_on_warpgroups(const RidgeCall& call, const RidgeWorkspace& work, const RidgeGrads& out);
 
 }  // namespace afterglow::device

@@ -299,28 +299,26 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 :
 }
 
 template <int W, bool single>
-void launch_groups(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& of_tokens, const RidgePointers& in,
-                   const Tensor& y, bool exact) {
+void launch_groups(const RidgeCall& call, const Tensor& y) {
   if constexpr (hopper_ridge && W == 4 && !single) {
-    if (fits_warpgroups(s)) return groups_on_warpgroups(stream, s, of_tokens, in, y, exact);
+    if (fits_warpgroups(call.s)) return groups_on_warpgroups(call, y);
   }
-  const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
-  const auto kernel = exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
-  const int bytes = group_bytes<W, single> + left_bytes<W>(in, single ? 2 : 0);
-  launch("ridge_readout", kernel, grid, ridge_threads<W>, bytes, stream, s, in, rows_of(y).data);
+  const auto kernel = call.exact ? group_kernel<W, single, true> : group_kernel<W, single, false>;
+  const int bytes = group_bytes<W, single> + left_bytes<W>(call.kept, single ? 2 : 0);
+  launch("ridge_readout", kernel, call.grid(), ridge_threads<W>, bytes, call.stream, call.s, call.kept,
+         rows_of(y).data);
 }
 
 template <int W>
-void launch_gather(cudaStream_t stream, const RidgeShape& s, const RidgeInputs& of_tokens, const RidgePointers& in,
-                   const PieceKeys& found) {
+void launch_gather(const RidgeCall& call, const PieceKeys& found) {
   if constexpr (hopper_ridge && W == 4) {
-    if (fits_warpgroups(s)) return gather_on_warpgroups(stream, s, of_tokens, in, found);
+    if (fits_warpgroups(call.s)) return gather_on_warpgroups(call, found);
   }
-  const dim3 grid(unsigned(s.groups), unsigned(s.batch * s.heads));
-  const bool one_tile = s.piece <= Grid<W>::width;
+  const bool one_tile = call.s.piece <= Grid<W>::width;
   const auto kernel = one_tile ? gather_kernel<W, true> : gather_kernel<W, false>;
-  const int bytes = (one_tile ? 1 : 2) * tile_numbers<W> * 4 + left_bytes<W>(in, one_tile ? 1 : 2);
-  launch("ridge_readout statistics", kernel, grid, ridge_threads<W>, bytes, stream, s, in, found);
+  const int bytes = (one_tile ? 1 : 2) * tile_numbers<W> * 4 + left_bytes<W>(call.kept, one_tile ? 1 : 2);
+  launch("ridge_readout statistics", kernel, call.grid(), ridge_threads<W>, bytes, call.stream, call.s, call.kept,
+         found);
 }
 
 struct StatePointers {
@@ -412,22 +410,20 @@ void CudaBackend::ridge_scales_backward(const RidgeConfig& config, const RidgeSa
 void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
                                 const Tensor& y) {
   const RidgeShape s = ridge_shape(config, in);
-  const RidgePointers pointers = ridge_pointers(config, in, saved);
   if (y.elements() == 0) return;
+  const RidgeCall call{stream(), s, in, ridge_pointers(config, in, saved), precision_ == Precision::fp32};
   const bool single = s.groups == 1 && !s.exclusive;
   if (!single) {
     const std::size_t pieces = std::size_t(s.batch) * s.heads * s.groups;
     float* norms = scratch(2 * pieces);
     const PieceKeys found{norms, reinterpret_cast<int*>(norms + pieces)};
-    with_grid(s, [&](auto W) { launch_gather<W()>(stream(), s, in, pointers, found); });
+    with_grid(s, [&](auto W) { launch_gather<W()>(call, found); });
     launched("ridge_readout statistics");
-    launch_owners(prefix_kernel<float4>, prefix_kernel<float>, stream(), s, pointers, found);
+    launch_owners(prefix_kernel<float4>, prefix_kernel<float>, stream(), s, call.kept, found);
     launched("ridge_readout prefix sums");
   }
-  const bool exact = precision_ == Precision::fp32;
   with_grid(s, [&](auto W) {
-    with_either<true, false>(
-        single, [&](auto is_single) { launch_groups<W(), is_single()>(stream(), s, in, pointers, y, exact); });
+    with_either<true, false>(single, [&](auto is_single) { launch_groups<W(), is_single()>(call, y); });
   });
   launched("ridge_readout");
 }
@@ -443,13 +439,12 @@ void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, c
   RidgeConfig one = config;
   one.mode = RidgeConfig::Mode::recurrent;
   const RidgeShape s = ridge_shape(one, in);
-  const RidgePointers pointers = ridge_pointers(one, in, saved);
   if (y.elements() == 0) return;
-  launch(*this, "ridge_step", state_kernel, unsigned(s.batch * s.heads), threads, s, pointers,
+  const RidgeCall call{stream(), s, in, ridge_pointers(one, in, saved), precision_ == Precision::fp32};
+  launch(*this, "ridge_step", state_kernel, unsigned(s.batch * s.heads), threads, s, call.kept,
          StatePointers{state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
                        state.m.as<float>()});
-  const bool exact = precision_ == Precision::fp32;
-  with_grid(s, [&](auto W) { launch_groups<W(), false>(stream(), s, in, pointers, y, exact); });
+  with_grid(s, [&](auto W) { launch_groups<W(), false>(call, y); });
   launched("ridge_step readout");
 }
 

@@ -8,8 +8,6 @@
 namespace afterglow::scan {
 
 using namespace device;
-using device::tiles::commit;
-using device::tiles::wait;
 
 namespace {
 
@@ -268,15 +266,15 @@ __global__ void __launch_bounds__(block_threads, answer_blocks<T>)
 }
 
 template <bool alone, bool adds, class T>
-void launch_answers(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                    const ChunkArraysOf<T>& from, float scale, T* y) {
+void launch_answers(const ChunkedScan<T>& scan, float scale, T* y) {
+  const ScanSizes& s = scan.s;
   const int tiles = shape_for(s).tiles, ranges = ranges_for(s, answer_blocks<T> * 256);
-  with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
+  with_shape<T>(s, scan.exact, [&](auto width, auto states, auto is_exact) {
     constexpr bool adds_here = adds && states() == pass_states;  // a later pass has more than 32 states
     constexpr int bytes = sizeof(AnswerMemory<width(), states(), alone, T>);
     const unsigned blocks = unsigned(s.batch * s.chunks * s.groups * ranges);
     launch("ssd_scan", answer_kernel<width(), states(), is_exact(), alone, adds_here, T>, blocks, block_threads, bytes,
-           stream, s, in, from, tiles, ranges, scale, y);
+           scan.stream, s, scan.in, scan.memory, tiles, ranges, scale, y);
   });
 }
 
@@ -305,33 +303,26 @@ int ranges_for(const ScanSizes& s, int blocks) {
 }
 
 template <class T>
-void run_state_pass(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                    const ChunkArraysOf<T>& to, Directions directions, float* state, bool resume) {
+void ChunkedScan<T>::run_state_pass(Directions directions, float* state, bool resume) const {
   with_shape<T>(s, exact, [&](auto width, auto states, auto is_exact) {
     constexpr int bytes = state_pass_stages<states(), T> * sizeof(StatePassStage<states(), T>);
     const int strips = shape_for(s).tiles * (width() / state_pass_width);
     const dim3 grid(unsigned(s.batch * s.heads * strips), directions == Directions::both ? 2 : 1, unsigned(s.passes));
-    launch("ssd_scan", state_pass_kernel<states(), is_exact(), T>, grid, block_threads, bytes, stream, s, in, to,
+    launch("ssd_scan", state_pass_kernel<states(), is_exact(), T>, grid, block_threads, bytes, stream, s, in, memory,
            strips, directions == Directions::backward ? 1 : 0, state, resume);
   });
 }
 
 template <class T>
-void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                   const ChunkArraysOf<T>& from, float scale, T* y) {
-  launch_answers<false, false>(stream, s, in, exact, from, scale, y);
-  for (int pass = 1; pass < s.passes; ++pass)
-    launch_answers<false, true>(stream, of_pass(s, pass), of_pass(s, pass, in), exact, of_pass(s, pass, from), scale,
-                                y);
+void ChunkedScan<T>::answer(float scale, T* y) const {
+  launch_answers<false, false>(*this, scale, y);
+  for (int pass = 1; pass < s.passes; ++pass) launch_answers<false, true>(of_pass(pass), scale, y);
 }
 
-template void run_state_pass(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, Directions,
-                             float*, bool);
-template void run_state_pass(cudaStream_t, const ScanSizes&, const ScanArraysOf<Bf16>&, bool,
-                             const ChunkArraysOf<Bf16>&, Directions, float*, bool);
-template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArrays&, bool, const ChunkArrays&, float, float*);
-template void answer_chunks(cudaStream_t, const ScanSizes&, const ScanArraysOf<Bf16>&, bool, const ChunkArraysOf<Bf16>&,
-                            float, Bf16*);
+template void ChunkedScan<float>::run_state_pass(Directions, float*, bool) const;
+template void ChunkedScan<Bf16>::run_state_pass(Directions, float*, bool) const;
+template void ChunkedScan<float>::answer(float, float*) const;
+template void ChunkedScan<Bf16>::answer(float, Bf16*) const;
 
 bool goes_by_chunks(const ScanInputs& in) {
   const ScanSizes s = sizes_of(in, chunk);
@@ -355,7 +346,8 @@ bool is_one_chunk(const ScanInputs& in) {
 }
 
 void scan_alone(cudaStream_t stream, const ScanInputs& in, bool exact, const Tensor& y) {
-  launch_answers<true, false>(stream, sizes_of(in, chunk), arrays_of(in), exact, {}, 1.0f, y.as<float>());
+  launch_answers<true, false>(ChunkedScan<float>{stream, sizes_of(in, chunk), arrays_of(in), exact, {}}, 1.0f,
+                              y.as<float>());
 }
 
 std::int64_t chunk_memory(const ScanInputs& in) { return stored_chunk_numbers(in, false); }
@@ -364,11 +356,10 @@ void scan_by_chunks(cudaStream_t stream, const ScanInputs& in, bool exact, float
                     const Tensor& state, bool resume) {
   const ScanSizes s = in_passes(sizes_of(in, chunk));
   with_stored_type(in.x, [&]<class T>(T) {
-    const auto to = chunk_arrays<T>(s, memory, false);
-    const auto arrays = arrays_of<T>(in);
-    find_paces<ScanSteps>(stream, s, arrays, to, false);
-    run_state_pass(stream, s, arrays, exact, to, Directions::forward, state.as<float>(), resume);
-    answer_chunks(stream, s, arrays, exact, to, 1.0f, y.as<T>());
+    const ChunkedScan<T> scan{stream, s, arrays_of<T>(in), exact, chunk_arrays<T>(s, memory, false)};
+    find_paces<ScanSteps>(stream, s, scan.in, scan.memory, false);
+    scan.run_state_pass(Directions::forward, state.as<float>(), resume);
+    scan.answer(1.0f, y.as<T>());
   });
 }
 

@@ -182,31 +182,6 @@ void find_paces(cudaStream_t stream, const ScanSizes& s, const Steps& in, const 
   device::launch(pace_kernel<Steps>, blocks, device::threads, 0, stream, s, in, to, may_read_early);
 }
 
-/// The view of one pass on inputs and memory. D does not depend on states and belongs to the first pass.
-template <class T>
-ScanArraysOf<T> of_pass(const ScanSizes& s, int pass, ScanArraysOf<T> all) {
-  all.B = from_column(all.B, pass * s.states);
-  all.C = from_column(all.C, pass * s.states);
-  if (pass > 0) all.D = nullptr;
-  return all;
-}
-template <class T>
-ChunkArraysOf<T> of_pass(const ScanSizes& s, int pass, ChunkArraysOf<T> all) {
-  all.states += pass * state_numbers(s);
-  if (all.flows != nullptr) all.flows += pass * state_numbers(s);
-  return all;
-}
-
-/// Direction of the inter-chunk state passing, for all passes: forward writes states, backward writes flows.
-enum class Directions { forward, backward, both };
-template <class T>
-void run_state_pass(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                    const ChunkArraysOf<T>& to, Directions directions, float* state, bool resume);
-/// The outputs of all passes, times `scale`, from paces and states.
-template <class T>
-void answer_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<T>& in, bool exact,
-                   const ChunkArraysOf<T>& from, float scale, T* y);
-
 /// Partial sums of gradients in memory with room for part_numbers.
 ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds);
 std::int64_t part_numbers(const ScanSizes& s, int kinds);
@@ -226,14 +201,41 @@ SinkOf<T> of_pass(int pass, SinkOf<T> all) {
   all.accumulate |= pass > 0;
   return all;
 }
-/// The gradients of one pass from its paces, states and flows. `strict`: tokens do not contribute to their own output,
-/// and B and C are the same numbers, whose gradient is written as that of B. For bfloat16 nothing is exact.
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const StraightRows<float>& rows,
-                          const Sink& dx);
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Bf16>& in, bool exact,
-                          const ChunkArraysOf<Bf16>& from, bool strict, const ScanParts& parts,
-                          const StraightRows<Bf16>& rows, const SinkOf<Bf16>& dx);
+
+/// Direction of the inter-chunk state passing, for all passes: forward writes states, backward writes flows.
+enum class Directions { forward, backward, both };
+
+/// The chunked scan of all passes, or of one.
+template <class T>
+struct ChunkedScan {
+  cudaStream_t stream;
+  ScanSizes s;
+  ScanArraysOf<T> in;
+  bool exact;
+  ChunkArraysOf<T> memory;
+
+  /// D does not depend on states and belongs to the first pass.
+  ChunkedScan of_pass(int pass) const {
+    ChunkedScan one = *this;
+    one.s = scan::of_pass(s, pass);
+    one.in.B = from_column(in.B, pass * s.states);
+    one.in.C = from_column(in.C, pass * s.states);
+    if (pass > 0) one.in.D = nullptr;
+    one.memory.states += pass * state_numbers(s);
+    if (memory.flows != nullptr) one.memory.flows += pass * state_numbers(s);
+    return one;
+  }
+  void run_state_pass(Directions directions, float* state, bool resume) const;
+  /// The outputs of all passes, times `scale`, from paces and states.
+  void answer(float scale, T* y) const;
+  /// The gradients of one pass from its paces, states and flows. `strict`: tokens do not contribute to their own
+  /// output, and B and C are the same numbers, whose gradient is written as that of B. For bfloat16 nothing is exact.
+  void differentiate(bool strict, const ScanParts& parts, const StraightRows<T>& rows, const SinkOf<T>& dx) const;
+};
+template <>
+void ChunkedScan<float>::differentiate(bool, const ScanParts&, const StraightRows<float>&, const Sink&) const;
+template <>
+void ChunkedScan<Bf16>::differentiate(bool, const ScanParts&, const StraightRows<Bf16>&, const SinkOf<Bf16>&) const;
 
 /// Calls body(width, states, exact) with the kernel sizes as types; bfloat16 is never exact.
 template <class T = float, class Body>

@@ -12,8 +12,6 @@
 namespace afterglow::scan {
 
 using namespace device;
-using device::tiles::commit;
-using device::tiles::wait;
 
 namespace {
 
@@ -310,6 +308,29 @@ std::int64_t step_numbers(const ScanSizes& s, int kinds) {
   return std::int64_t{s.batch} * s.length * s.heads * shape_for(s).tiles * kinds;
 }
 
+template <bool alone>
+void launch_gradient(const ChunkedScan<float>& scan, bool strict, const ScanParts& parts,
+                     const StraightRows<float>& rows, const Sink& dx) {
+  const ScanSizes& s = scan.s;
+  with_shape(s, scan.exact, [&](auto width, auto states, auto is_exact) {
+    constexpr int bytes = sizeof(GradientMemory<width(), states(), alone>);
+    const unsigned blocks = unsigned(s.batch * s.chunks * s.groups * parts.sharers);
+    launch("ssd_scan_backward", gradient_kernel<width(), states(), is_exact(), alone>, blocks, block_threads, bytes,
+           scan.stream, s, scan.in, scan.memory, parts, rows, strict, dx);
+  });
+}
+
+/// Destinations of dB and dC when blocks write them directly: a block has all of a group, nothing is added, and rows
+/// are whole vectors. The parts then have none of them.
+template <class T>
+StraightRows<T> straight_rows(const ScanSizes& s, const ScanGrads& out, ScanParts& parts) {
+  const StraightRows<T> rows{sink_of<T>(out.B).rows, sink_of<T>(out.C).rows};
+  const bool are_whole = s.states % 8 == 0 && s.group_states % 8 == 0 && in_pieces<8>(rows.B) && in_pieces<8>(rows.C);
+  if (parts.sharers > 1 || out.B.accumulate || out.C.accumulate || !are_whole || !rows.any()) return {};
+  parts.shared = nullptr;
+  return rows;
+}
+
 }  // namespace
 
 std::int64_t part_numbers(const ScanSizes& s, int kinds) {
@@ -325,41 +346,11 @@ ScanParts chunk_parts(const ScanSizes& s, float* memory, int kinds) {
           kinds};
 }
 
-namespace {
-
-template <bool alone>
-void launch_gradient(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact, const ChunkArrays& from,
-                     bool strict, const ScanParts& parts, const StraightRows<float>& rows, const Sink& dx) {
-  with_shape(s, exact, [&](auto width, auto states, auto is_exact) {
-    constexpr int bytes = sizeof(GradientMemory<width(), states(), alone>);
-    const unsigned blocks = unsigned(s.batch * s.chunks * s.groups * parts.sharers);
-    launch("ssd_scan_backward", gradient_kernel<width(), states(), is_exact(), alone>, blocks, block_threads, bytes,
-           stream, s, in, from, parts, rows, strict, dx);
-  });
+template <>
+void ChunkedScan<float>::differentiate(bool strict, const ScanParts& parts, const StraightRows<float>& rows,
+                                       const Sink& dx) const {
+  launch_gradient<false>(*this, strict, parts, rows, dx);
 }
-
-}  // namespace
-
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArrays& in, bool exact,
-                          const ChunkArrays& from, bool strict, const ScanParts& parts, const StraightRows<float>& rows,
-                          const Sink& dx) {
-  launch_gradient<false>(stream, s, in, exact, from, strict, parts, rows, dx);
-}
-
-namespace {
-
-/// Destinations of dB and dC when blocks write them directly: a block has all of a group, nothing is added, and rows
-/// are whole vectors. The parts then have none of them.
-template <class T>
-StraightRows<T> straight_rows(const ScanSizes& s, const ScanGrads& out, ScanParts& parts) {
-  const StraightRows<T> rows{sink_of<T>(out.B).rows, sink_of<T>(out.C).rows};
-  const bool are_whole = s.states % 8 == 0 && s.group_states % 8 == 0 && in_pieces<8>(rows.B) && in_pieces<8>(rows.C);
-  if (parts.sharers > 1 || out.B.accumulate || out.C.accumulate || !are_whole || !rows.any()) return {};
-  parts.shared = nullptr;
-  return rows;
-}
-
-}  // namespace
 
 std::int64_t alone_workspace(const ScanInputs& in) { return part_numbers(sizes_of(in, chunk), kinds_of(in)); }
 
@@ -368,9 +359,9 @@ void scan_alone_backward(cudaStream_t stream, const ScanInputs& in, bool exact, 
   const ScanSizes s = sizes_of(in, chunk);
   ScanParts parts = chunk_parts(s, workspace, kinds_of(in));
   const auto straight = straight_rows<float>(s, out, parts);
-  ScanArrays arrays = arrays_of(in);
-  arrays.dy = dy.as<float>();
-  launch_gradient<true>(stream, s, arrays, exact, {}, false, parts, straight, sink_of(out.x));
+  ChunkedScan<float> scan{stream, s, arrays_of(in), exact, {}};
+  scan.in.dy = dy.as<float>();
+  launch_gradient<true>(scan, false, parts, straight, sink_of(out.x));
   sum_parts(stream, s, in, parts, 0, out);
 }
 
@@ -383,18 +374,16 @@ void scan_by_chunks_backward(cudaStream_t stream, const ScanInputs& in, bool exa
                              const ScanGrads& out) {
   const ScanSizes s = in_passes(sizes_of(in, chunk));
   with_stored_type(in.x, [&]<class T>(T) {
-    const auto kept = chunk_arrays<T>(s, workspace, true);
+    ChunkedScan<T> scan{stream, s, arrays_of<T>(in), exact, chunk_arrays<T>(s, workspace, true)};
+    scan.in.dy = rows_of<T>(dy).data;
     ScanParts parts = chunk_parts(s, workspace + chunk_numbers<T>(s, true), kinds_of(in));
     const auto straight = straight_rows<T>(s, out, parts);
-    auto arrays = arrays_of<T>(in);
-    arrays.dy = rows_of<T>(dy).data;
-    find_paces<ScanSteps>(stream, s, arrays, kept, true);  // the forward pass has read them all
-    run_state_pass(stream, s, arrays, exact, kept, Directions::both, nullptr, false);
+    find_paces<ScanSteps>(stream, s, scan.in, scan.memory, true);  // the forward pass has read them all
+    scan.run_state_pass(Directions::both, nullptr, false);
     for (int pass = 0; pass < s.passes; ++pass) {
-      const ScanSizes own = of_pass(s, pass);
-      differentiate_chunks(stream, own, of_pass(s, pass, arrays), exact, of_pass(s, pass, kept), false, parts,
-                           of_pass(s, pass, straight), of_pass(pass, sink_of<T>(out.x)));
-      sum_parts(stream, own, in, parts, pass, out);
+      const ChunkedScan<T> one = scan.of_pass(pass);
+      one.differentiate(false, parts, of_pass(s, pass, straight), of_pass(pass, sink_of<T>(out.x)));
+      sum_parts(stream, one.s, in, parts, pass, out);
     }
   });
 }

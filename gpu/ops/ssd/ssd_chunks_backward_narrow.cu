@@ -6,9 +6,7 @@
 namespace afterglow::scan {
 
 using namespace device;
-using device::tiles::commit;
 using device::tiles::mma_bf16;
-using device::tiles::wait;
 
 namespace {
 
@@ -78,7 +76,7 @@ __device__ ProductTile<false, tiles> multiply_narrow(int begin, int end, const L
   return multiply<false, tiles, 2, 2>(begin, end, left, right);
 }
 
-// `strict` as in differentiate_chunks.
+// `strict` as in ChunkedScan::differentiate.
 template <int width, int states, bool strict>
 __global__ void __launch_bounds__(block_threads, gradient_blocks)
     narrow_gradient_kernel(ScanSizes s, ScanArraysOf<Bf16> in, ChunkArraysOf<Bf16> from, ScanParts out,
@@ -333,15 +331,15 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
 
 }  // namespace
 
-void differentiate_chunks(cudaStream_t stream, const ScanSizes& s, const ScanArraysOf<Bf16>& in, bool,
-                          const ChunkArraysOf<Bf16>& from, bool strict, const ScanParts& parts,
-                          const StraightRows<Bf16>& rows, const SinkOf<Bf16>& dx) {
+template <>
+void ChunkedScan<Bf16>::differentiate(bool strict, const ScanParts& parts, const StraightRows<Bf16>& rows,
+                                      const SinkOf<Bf16>& dx) const {
   with_shape<Bf16>(s, false, [&](auto width, auto states, auto) {
     const auto kernel =
         strict ? narrow_gradient_kernel<width(), states(), true> : narrow_gradient_kernel<width(), states(), false>;
     constexpr int bytes = sizeof(GradientMemory<width(), states()>);
     const unsigned blocks = unsigned(s.batch * s.chunks * s.groups * parts.sharers);
-    launch("ssd_scan_backward", kernel, blocks, block_threads, bytes, stream, s, in, from, parts, rows, dx);
+    launch("ssd_scan_backward", kernel, blocks, block_threads, bytes, stream, s, in, memory, parts, rows, dx);
   });
 }
 
