@@ -37,7 +37,8 @@ __device__ void load_steps(const ScanSizes& s, const DeltaSteps& in, int b, int 
   }
 }
 
-// The inverse X of one chunk of a head: a product for each pass, then a thread for each column.
+// X = (I + L)^-1 of one chunk of a head: a product of the keys of each pass gives L, then each thread solves for a
+// column.
 template <int states, bool exact, class T>
 __global__ void __launch_bounds__(block_threads)
     inverse_kernel(ScanSizes s, ScanArraysOf<T> in, const Pace* paces, T* inverses) {
@@ -103,7 +104,7 @@ struct SolveMemory {
   T S[passes][column_tile * states], rest[chunk * column_tile], weighed[chunk * column_tile];
 };
 
-// The errors, chunk after chunk, or when backward their gradients, of 16 columns of a head's state.
+// The errors of all chunks, one chunk after the other, for 16 columns of a head's state; when backward their gradients.
 template <int states, int passes, bool exact, bool backward, class T>
 __global__ void __launch_bounds__(block_threads, 2)
     solve_kernel(ScanSizes s, ScanArraysOf<T> in, ChunkArraysOf<T> paced, int tiles, int width, Solving<T> to) {
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(block_threads, 2)
   const int b = pair / s.heads, h = pair % s.heads;
   const std::size_t begin = std::size_t(b) * s.length, stride = std::size_t(s.heads) * s.width;
   const auto place = [&](int i) { return backward ? s.chunks - 1 - i : i; };
-  const auto bring_inverse = [&](int i) {
+  const auto fetch_inverse = [&](int i) {
     fetch<chunk>(SharedMatrix<chunk, T>{m.X[i % Memory::inverses]},
                  {to.inverses + chunk_index(s, b, h, place(i)) * chunk * chunk, std::size_t{chunk}, chunk, chunk});
   };
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(block_threads, 2)
         const unsigned column = unsigned(h * s.group_states + pass * s.states);
         fetch<chunk>(SharedMatrix<states, T>{stage.K[pass]}, {&in.B.at(row, column), in.B.stride, count, s.states});
       });
-      if (Memory::inverses > 1) bring_inverse(i);
+      if (Memory::inverses > 1) fetch_inverse(i);
       fetch<chunk>(SharedMatrix<column_tile, T>{stage.given},
                    {to.given + row * stride + h * s.width + first, stride, count, s.width - first});
       if (threadIdx.x < chunk)
@@ -138,10 +139,10 @@ __global__ void __launch_bounds__(block_threads, 2)
     }
     commit();
   };
-  // With one inverse its copy is a group of its own, behind that of its chunk.
+  // With room for one inverse its copy is a group of its own, which begins when the previous inverse has been read.
   const auto start_inverse = [&](int i) {
     if (Memory::inverses > 1) return;
-    if (i < s.chunks) bring_inverse(i);
+    if (i < s.chunks) fetch_inverse(i);
     commit();
   };
   start(0);
@@ -243,7 +244,8 @@ __global__ void __launch_bounds__(block_threads, 2)
   });
 }
 
-/// The parts of gradients of each pass: those of the first, and the distance to the next. A row is a token's head.
+/// Partial sums of the gradients: those of the first pass, and the distance from pass to pass. A row is a token and
+/// head.
 struct PassParts {
   ScanParts first;
   std::int64_t apart;
@@ -435,15 +437,10 @@ void differentiate(cudaStream_t stream, const DeltaInputs& in, bool exact, const
   for (int pass = 0; pass < s.passes; ++pass) scan.of_pass(pass).differentiate(true, of_errors.of(pass), {}, {});
   const std::int64_t numbers = std::int64_t{s.batch} * s.length * s.heads * s.group_states;
   const SinkOf<T> to_q = sink_of<T>(out.q), to_k = sink_of<T>(out.k);
-  const auto sum = [&](auto* kernel, std::int64_t pieces) {
-    launch(kernel, blocks_for(pieces, threads), threads, 0, stream, s, scale, of_answers, of_errors, to_q, to_k,
-           sink_of(out.beta), sink_of(out.g));
-  };
-  if (s.states % 4 == 0 && in_pieces<4>(to_q.rows) && in_pieces<4>(to_k.rows)) {
-    sum(delta_sum_kernel<4, T>, numbers / 4);
-  } else {
-    sum(delta_sum_kernel<1, T>, numbers);
-  }
+  with_either<4u, 1u>(s.states % 4 == 0 && in_pieces<4>(to_q.rows) && in_pieces<4>(to_k.rows), [&](auto width) {
+    launch(delta_sum_kernel<width, T>, blocks_for(numbers / width, threads), threads, 0, stream, s, scale, of_answers,
+           of_errors, to_q, to_k, sink_of(out.beta), sink_of(out.g));
+  });
 }
 
 std::int64_t delta_memory(const DeltaInputs& in) {

@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(block_threads, gla_state_pass_blocks)
   });
 }
 
-/// Products of a warp's rows of `left` with the rows of `right` that are not later; when backward with the later ones
-/// and, with `diagonal`, its own.
+/// Products of the 16 rows of `left` that a warp owns with the rows of `right` up to the same token; when `backward`
+/// with the rows of later tokens, and with `diagonal` of the same token too.
 template <bool exact, int size, bool backward, bool diagonal>
 __device__ void meet(const SharedMatrix<size>& left, const SharedMatrix<size>& right, const ThreadPosition& p,
                      float (&met)[chunk / 8][4]) {
@@ -178,8 +178,8 @@ __device__ void meet(const SharedMatrix<size>& left, const SharedMatrix<size>& r
   });
 }
 
-/// Adds the pairs' sums w times the rows of `right` before the diagonal (when backward: behind it) to the part from
-/// outside the chunk, before the decays inside.
+/// sum += w times the rows of `right` of earlier tokens (when `backward` of later ones), one sub-chunk after the other.
+/// `sum` enters with the part from outside the chunk, which decays in every sub-chunk that it passes.
 template <bool exact, bool backward>
 __device__ void gather(const float (&w)[chunk / 8][4], const ThreadPosition& p, const SharedMatrix<half_keys>& right,
                        const float* fades, const float* reach, float (&sum)[4][4]) {
@@ -539,9 +539,9 @@ __global__ void __launch_bounds__(block_threads)
     for (int piece = 0; piece < s.pieces(); ++piece) any |= from.steep[4 * (first + piece * s.chunks)] != 0;
     return any;
   };
-  const int looked_at = whole_of(int(threadIdx.x) % 32);
+  const int candidate = whole_of(int(threadIdx.x) % 32);
   unsigned found =
-      __ballot_sync(full_warp, looked_at < s.units >> s.halvings && is_any_steep(first_piece(s, looked_at)));
+      __ballot_sync(full_warp, candidate < s.units >> s.halvings && is_any_steep(first_piece(s, candidate)));
   for (; found != 0; found &= found - 1) {
     const int first = first_piece(s, whole_of(__ffs(int(found)) - 1));
     for (int piece = 0; piece < s.pieces(); ++piece) {
@@ -599,17 +599,15 @@ template <class T>
 void GlaPasses<T>::run_state_pass(Directions directions, float* state, bool resume) const {
   with_gla_size<T>(s, exact, [&](auto size, auto is_exact) {
     constexpr int stage_bytes = 4 * (chunk * (gla_state_pass_width + size()) + sub_chunks * size());
-    const auto launch_with = [&](auto stages) {
+    const bool has_room = max_shared_memory() >= gla_state_pass_stages * stage_bytes;
+    with_either<gla_state_pass_stages, gla_state_pass_stages - 1>(has_room, [&](auto stages) {
       constexpr int bytes = stages() * stage_bytes;
       constexpr int strips = size() / gla_state_pass_width;
       const dim3 grid(unsigned(s.batch * s.heads * strips), directions == Directions::both ? 2 : 1,
                       unsigned(s.pieces()));
       launch("gla", gla_state_pass_kernel<size(), is_exact(), stages(), T>, grid, block_threads, bytes, stream, s, in,
              to, strips, directions == Directions::backward ? 1 : 0, state, resume);
-    };
-    if (max_shared_memory() >= gla_state_pass_stages * stage_bytes)
-      return launch_with(std::integral_constant<int, gla_state_pass_stages>());
-    launch_with(std::integral_constant<int, gla_state_pass_stages - 1>());
+    });
   });
 }
 

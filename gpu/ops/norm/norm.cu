@@ -400,15 +400,10 @@ void sum_weights(const CudaBackend& backend, const Weights& all) {
                in_pieces<fours>(in.dy);
   }
   if (count == 0) return;
-  const auto run = [&](auto kernel, unsigned width) {
-    launch(kernel, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block, 0, backend.stream(),
-           weights);
-  };
-  if (in_fours && all_columns >= many_columns) {
-    run(norm_weights_kernel<fours, X, Y>, fours);
-  } else {
-    run(norm_weights_kernel<1, X, Y>, 1);
-  }
+  with_either<fours, 1u>(in_fours && all_columns >= many_columns, [&](auto width) {
+    launch(norm_weights_kernel<width, X, Y>, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block, 0,
+           backend.stream(), weights);
+  });
 }
 
 struct LayerNormInputs {

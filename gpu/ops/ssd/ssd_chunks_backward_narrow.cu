@@ -151,9 +151,9 @@ __global__ void __launch_bounds__(block_threads, gradient_blocks)
     wait<0>();
     __syncthreads();
     start(unit + 1);
-    auto& brought = m.units[unit % stages];
-    const States S{brought.S}, F{brought.F};
-    const Rows x{brought.x}, dy{brought.dy};
+    auto& own_unit = m.units[unit % stages];
+    const States S{own_unit.S}, F{own_unit.F};
+    const Rows x{own_unit.x}, dy{own_unit.dy};
     const Pace* paces = m.paces[unit % stages];
     PathSums& sums = m.sums[unit % stages];
     const Pace own[2] = {paces[p.row()], paces[p.row() + 8]}, last = paces[chunk - 1];

@@ -362,10 +362,8 @@ void CudaBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets
   if (logits.elements() == 0) return;
   const EntropyTargets in{targets.as<int>(), unsigned(logits.rows()), unsigned(logits.columns())};
   constexpr int of_block = 1024;  // the kernel's other shared memory
-  int max_bytes = 0;
-  check_cuda(cudaDeviceGetAttribute(&max_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), "asking for memory");
   const std::int64_t row_bytes = logits.columns() * std::int64_t(sizeof(float));
-  const bool is_held = row_bytes <= max_bytes - of_block;
+  const bool is_held = row_bytes <= max_shared_memory() - of_block;
   const int bytes = is_held ? int(row_bytes) : 0;
   launch("cross_entropy_rows", cross_entropy_rows_kernel, in.rows, row_threads, std::size_t(bytes), stream(),
          rows_of(logits), in, to_gradients, is_held, losses.as<float>(), hits.as<int>());
@@ -382,15 +380,11 @@ void CudaBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, c
   if (!out.wanted() || sums.elements() == 0) return;
   const Rows<float> from = rows_of(sums);
   const Sink to = sink_of(out);
-  const auto scale = [&](auto* kernel, std::int64_t pieces) {
-    launch(*this, "cross_entropy_scale", kernel, blocks_for(pieces, threads), threads, from, unsigned(pieces),
-           dloss.as<float>(), counted.as<int>(), to);
-  };
-  if (from.columns % 4 == 0 && in_pieces<4>(from) && in_pieces<4>(to.rows)) {
-    scale(cross_entropy_scale_kernel<4>, sums.elements() / 4);
-  } else {
-    scale(cross_entropy_scale_kernel<1>, sums.elements());
-  }
+  with_either<4u, 1u>(from.columns % 4 == 0 && in_pieces<4>(from) && in_pieces<4>(to.rows), [&](auto width) {
+    const std::int64_t pieces = sums.elements() / width;
+    launch(*this, "cross_entropy_scale", cross_entropy_scale_kernel<width>, blocks_for(pieces, threads), threads, from,
+           unsigned(pieces), dloss.as<float>(), counted.as<int>(), to);
+  });
 }
 
 }  // namespace afterglow
