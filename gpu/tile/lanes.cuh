@@ -11,12 +11,11 @@ __device__ float sum_of_lanes(float value) {
   return value;
 }
 
-/// The sum over the warp's lanes up to this one or, when `backward`, from this one on.
-template <bool backward = false, class T>
-__device__ T sum_along_lanes(T value) {
-  const unsigned lane = threadIdx.x % 32;
+/// The sum over the warp's lanes up to this one, which is `lane`, or, when `backward`, from this one on.
+template <bool backward = false, class T, class Lane>
+__device__ T sum_along_lanes(T value, Lane lane) {
 #pragma unroll
-  for (unsigned offset = 1; offset < 32; offset *= 2) {
+  for (Lane offset = 1; offset < 32; offset *= 2) {
     const T other = backward ? __shfl_down_sync(full_warp, value, offset) : __shfl_up_sync(full_warp, value, offset);
     if (backward ? lane + offset < 32 : lane >= offset) value += other;
   }

@@ -117,7 +117,7 @@ __device__ inline void load_gates(const ChebyshevShape& s, const float* g, const
   float sum = 0;
   if (c < chunk_tokens) {
     if (g && c < at.count) sum = fmaxf(g[s.row(at.pair, at.first + c)], s.log_floor);
-    sum = sum_along_lanes(sum);
+    sum = sum_along_lanes(sum, c % 32);
     gates.value[c] = sum;
   }
   __syncthreads();

@@ -38,7 +38,7 @@ struct AngleInputs {
 template <bool backward, unsigned together>
 __device__ double sums_of_group(double value, double& total) {
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const double own = sum_along_lanes<backward>(value);
+  const double own = sum_along_lanes<backward>(value, lane);
   if constexpr (together == 1) {
     total = __shfl_sync(full_warp, own, backward ? 0 : 31);
     return own;

@@ -40,7 +40,7 @@ __device__ void put_steps(const TokenSums& sums, const float (&inside)[2], float
   const double passed = passing[0] + passing[1];
   double outside = alone ? 0
                          : device::warp_sum(entered + through * decay_from_start(paces[chunk - 1])) +
-                               (device::sum_along_lanes(passed) - passed);
+                               (device::sum_along_lanes(passed, lane) - passed);
   const std::size_t part = std::size_t(at.h) * out.tiles + at.tile;
   for (int i = 0; i < 2; ++i) {
     const int t = 2 * lane + i;

@@ -76,7 +76,7 @@ __device__ inline void load_steps(const ScanSizes& s, const ScanSteps& in, int b
 /// One warp sums the log decays of a chunk, two tokens a lane.
 __device__ inline void sum_decays(const double (&log_decay)[2], Pace (&own)[2]) {
   constexpr double to_base_two = 1.4426950408889634;
-  const double own_sum = log_decay[0] + log_decay[1], sum = device::sum_along_lanes(own_sum);
+  const double own_sum = log_decay[0] + log_decay[1], sum = device::sum_along_lanes(own_sum, int(threadIdx.x) % 32);
   const double sums[2] = {(sum - own_sum + log_decay[0]) * to_base_two, sum * to_base_two};
   for (int i = 0; i < 2; ++i) {
     own[i].high = float(sums[i]);

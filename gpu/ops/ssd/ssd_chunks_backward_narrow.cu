@@ -28,7 +28,7 @@ struct PathSums : TokenSums {
     for (int from = 0; from + 1 < warps; ++from) {
       const bool counts = from < warp;
       const float2 ends = counts ? reinterpret_cast<const float2*>(beyond[from])[lane] : float2{};
-      const float later = sum_along_lanes<true>(ends.x + ends.y);
+      const float later = sum_along_lanes<true>(ends.x + ends.y, lane);
       const float behind = __shfl_down_sync(full_warp, later, 1);
       if (counts) {
         inside[0] += later;
