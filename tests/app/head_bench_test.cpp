@@ -1,7 +1,7 @@
 // The benchmark of a head, at a size for a test.
 #include <gtest/gtest.h>
 
-#include "app/cli/bench/bench_head.h"
+#include "app/cli/bench/bench_layers.h"
 
 namespace afterglow {
 namespace {

@@ -1,7 +1,7 @@
 // The benchmark of being watched, with a run that is small enough for a test.
 #include <gtest/gtest.h>
 
-#include "app/cli/bench/bench_publish.h"
+#include "app/cli/bench/bench_runs.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 

@@ -1,7 +1,7 @@
 // What the page wants to know with which the window opens.
 #include <gtest/gtest.h>
 
-#include "app/cli/bench/bench_publish.h"
+#include "app/cli/bench/bench_runs.h"
 #include "views/page/page.h"
 #include "views/plots/plot_kinds.h"
 

@@ -7,13 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/cli/bench/bench_against.h"
-#include "app/cli/bench/bench_gka.h"
-#include "app/cli/bench/bench_head.h"
+#include "app/cli/bench/bench_layers.h"
 #include "app/cli/bench/bench_long.h"
-#include "app/cli/bench/bench_publish.h"
 #include "app/cli/bench/bench_runs.h"
-#include "app/cli/bench/layer_pass.h"
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
@@ -27,6 +23,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "core/random/random.h"
@@ -499,13 +496,64 @@ json draw_long(const json& rows, const std::filesystem::path& path, bool overwri
   return files;
 }
 
+/// An earlier result of `afterglow bench --json`, with which a new one is compared.
+struct EarlierBench {
+  std::filesystem::path file;
+  json result;
+};
+
+bool is_time(const json& row) {
+  return row.is_object() && row.value("name", json()).is_string() && row.value("median_ms", json()).is_number() &&
+         row["median_ms"].get<double>() > 0;
+}
+
+/// Throws Error(bad_input) where the file is missing or is not such a result.
+EarlierBench read_earlier(const std::filesystem::path& file) {
+  json result = read_json(file);
+  const bool is_result = result.is_object() && result.value("rows", json()).is_array() &&
+                         result.value("device", json()).is_string() && result.value("precision", json()).is_string();
+  if (!is_result || std::ranges::none_of(result["rows"], is_time)) {
+    throw Error(ExitCode::bad_input,
+                file.string() + " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
+  }
+  return {file, std::move(result)};
+}
+
+/// Adds "before_ms" and "ratio" (new divided by old) to every row of `result` whose name the earlier result has, and
+/// "against": the earlier file, its device and precision. Prints each row, other differences, and the new rows.
+void compare(const EarlierBench& earlier, json& result, const Output& output) {
+  result["against"] = {{"file", earlier.file.string()},
+                       {"device", earlier.result["device"]},
+                       {"precision", earlier.result["precision"]}};
+  output.line("against " + earlier.file.string() + ":");
+  for (const char* what : {"device", "precision"}) {
+    if (earlier.result[what] != result[what])
+      output.line("  another " + std::string(what) + ": " + earlier.result[what].get<std::string>());
+  }
+  for (json& row : result["rows"]) {
+    if (!is_time(row)) continue;
+    const auto known = std::ranges::find_if(
+        earlier.result["rows"], [&](const json& before) { return is_time(before) && before["name"] == row["name"]; });
+    const double now = row["median_ms"].get<double>();
+    const std::string name = row["name"];
+    if (known == earlier.result["rows"].end()) {
+      output.print("  %-34s %10.3f ms, new", name.c_str(), now);
+      continue;
+    }
+    const double before = (*known)["median_ms"].get<double>();
+    row["before_ms"] = before;
+    row["ratio"] = now / before;
+    output.print("  %-34s %10.3f ms, before %10.3f: %.2f times as long", name.c_str(), now, before, now / before);
+  }
+}
+
 }  // namespace
 
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (!options.svg.empty()) require_writable(options.svg);
   std::optional<EarlierBench> earlier;
-  if (!options.against.empty()) earlier.emplace(options.against);
+  if (!options.against.empty()) earlier = read_earlier(options.against);
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
@@ -520,7 +568,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
     throw Error(ExitCode::usage,
                 "no benchmark has \"" + options.name + "\" in its name; `afterglow bench` without a name runs all");
   json result = {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
-  if (earlier) earlier->compare(result, output);
+  if (earlier) compare(*earlier, result, output);
   if (!options.svg.empty()) result["files"] = draw_long(rows, options.svg, common.force, output);
   return result;
 }

@@ -2,10 +2,9 @@
 #include "app/cli/bench/bench_long.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "app/cli/bench/layer_pass.h"
+#include "app/cli/bench/bench_layers.h"
 #include "app/cli/interruption.h"
 #include "core/backend/measuring_backend.h"
 #include "core/figure/palette.h"

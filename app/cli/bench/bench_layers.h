@@ -1,0 +1,111 @@
+// The work that benchmarks of layers run, forward and backward on fixed numbers: one layer, the core of Gated KalmaNet,
+// an output head with its loss.
+#pragma once
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/backend/chebyshev.h"
+#include "core/engine/training/pinned_array.h"
+#include "core/layers/layer_kind.h"
+#include "core/ops/ops.h"
+
+namespace afterglow {
+
+/// Returns when the back end has done all work.
+double seconds_of(const std::function<void()>& work, Backend& backend);
+
+/// One layer with its own weights, input and memory.
+class LayerPass {
+ public:
+  LayerPass(const LayerKind& kind, const nlohmann::json& config, std::int64_t batch, std::int64_t tokens,
+            Backend& backend);
+  void run();
+  /// As a graph, with all memory reserved before.
+  std::unique_ptr<DeviceGraph> recorded();
+  /// Bytes of everything except weights, input and the gradient that starts the backward pass.
+  std::size_t held_bytes() const { return arena_.capacity(); }
+  std::size_t used_bytes() const { return arena_.used(); }
+  /// Numbers in the layer's matrices.
+  double weights() const;
+  /// Operations of the products with the weights and of their gradients, counted.
+  double flops() const { return 6.0 * static_cast<double>(x_.device().shape.rows()) * weights(); }
+
+ private:
+  ParameterStore store_;
+  std::unique_ptr<Layer> layer_;
+  PinnedArray x_, dy_;
+  Arena arena_;
+  Tape tape_;
+};
+
+/// `afterglow bench gka` measures the core of Gated KalmaNet alone, and the matrix products in it.
+struct GkaCase {
+  const char* name;
+  std::int64_t batch, tokens, heads, width;
+  bool large;  ///< takes minutes on a CPU
+};
+
+inline constexpr GkaCase gka_cases[] = {{"gka core B16 T128 H4 D32 r30", 16, 128, 4, 32, false},
+                                        {"gka core B4 T2048 H8 D128 r30", 4, 2048, 8, 128, true},
+                                        {"gka core B4 T8192 H8 D128 r30", 4, 8192, 8, 128, true}};
+
+class GkaBench {
+ public:
+  GkaBench(const GkaCase& sizes, Backend& backend);
+  /// One forward and one backward pass.
+  void run() { graph_->run(); }
+  /// The same number of multiplications in plain products of the same widths.
+  void run_products();
+  /// Operations of both Chebyshev iterations: H_t xi for every token, chunk by chunk.
+  double flops() const;
+  /// Bytes of inputs, results and their gradients, once each, and of the states around the chunks, written and read
+  /// once.
+  double bytes() const;
+
+ private:
+  std::int64_t rows() const { return sizes_.batch * sizes_.tokens * sizes_.heads; }
+  void fill(PinnedArray& array, std::uint64_t seed, bool unit_rows);
+
+  GkaCase sizes_;
+  ChebyshevConfig config_;
+  Backend* backend_;
+  PinnedArray q_, k_, v_, g_, alpha_, dy_;
+  Arena arena_;
+  Tape tape_;
+  std::unique_ptr<DeviceGraph> graph_;
+};
+
+/// `afterglow bench head` measures an output head over a large vocabulary and its loss.
+struct HeadCase {
+  const char* name;
+  std::int64_t batch, tokens, width, vocabulary;
+  bool in_chunks;  ///< false: all logits at once
+  bool large;      ///< takes half a minute on a CPU
+};
+
+inline constexpr HeadCase head_cases[] = {
+    {"head B4 T256 d448 V32000", 4, 256, 448, 32000, true, false},
+    {"head B4 T256 d448 V32000, whole logits", 4, 256, 448, 32000, false, false},
+    {"head B8 T2048 d448 V32000", 8, 2048, 448, 32000, true, true},
+    {"head B8 T2048 d448 V32000, whole logits", 8, 2048, 448, 32000, false, true}};
+
+class HeadBench {
+ public:
+  HeadBench(const HeadCase& sizes, Backend& backend);
+  /// One forward and one backward pass.
+  void run() { graph_->run(); }
+  /// Operations of the three products.
+  double flops() const;
+  /// Bytes that a pass holds in addition to the head's weight, its input and their gradients.
+  std::size_t held_bytes() const { return arena_.capacity(); }
+
+ private:
+  HeadCase sizes_;
+  PinnedArray hidden_, weight_, targets_, one_;
+  Arena arena_;
+  Tape tape_;
+  std::unique_ptr<DeviceGraph> graph_;
+};
+
+}  // namespace afterglow
