@@ -25,11 +25,11 @@ void require_sound(const Recipe& changed, Recipe before);
 /// `fallback` is the preset when the options name nothing.
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback);
 
-/// A session on --device with --threads, whose device is already resolved ("cpu" or "cuda"). Reports a missing GPU as
-/// every command does.
 /// The back end of --device and --threads. Throws Error(usage) for a --precision that it does not have.
 std::unique_ptr<Backend> chosen_backend(const CommonOptions& common);
 
+/// A session on --device with --threads, whose device is already resolved ("cpu" or "cuda"). Reports a missing GPU as
+/// every command does.
 SessionOptions session_options(const CommonOptions& common);
 
 /// Value of --data for a task: the file's path, and the hash that identifies it after it has moved.
