@@ -1,4 +1,4 @@
-// Addresses without memory, and the questions that are handed on.
+// Addresses without memory, and the memory that kernels hold.
 #include "core/backend/measuring_backend.h"
 
 #include <cstring>
@@ -109,75 +109,13 @@ void MeasuringBackend::feedback_solve(const FeedbackInputs& in, const Tensor&, c
   hold_operands(feedback_solve_operands(in));
 }
 
-std::int64_t MeasuringBackend::gemm_operands(const Tensor& a, const Tensor& b) const {
-  return device_->gemm_operands(a, b);
-}
-std::int64_t MeasuringBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights,
-                                               const Tensor& kept) const {
-  return device_->linear_operands(x, weights, kept);
-}
-std::int64_t MeasuringBackend::attention_operands(const Tensor& q, const Tensor& k) const {
-  return device_->attention_operands(q, k);
-}
-std::int64_t MeasuringBackend::ssd_scan_operands(const ScanInputs& in) const { return device_->ssd_scan_operands(in); }
-std::int64_t MeasuringBackend::delta_scan_operands(const DeltaInputs& in) const {
-  return device_->delta_scan_operands(in);
-}
-std::int64_t MeasuringBackend::feedback_solve_operands(const FeedbackInputs& in) const {
-  return device_->feedback_solve_operands(in);
-}
-std::int64_t MeasuringBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
-  return device_->linear_row_stride(x, weight);
-}
-DType MeasuringBackend::narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const {
-  return device_->narrow_result(x, weights, row_stride);
-}
 std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
   return x.dtype == DType::bf16 && weights_of_step_.cover(weights) ? 0 : device_->linear_kept(x, weights);
 }
-std::int64_t MeasuringBackend::rounded_weights(const Tensor& values) const { return device_->rounded_weights(values); }
 void MeasuringBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {values, rounded};
 }
 void MeasuringBackend::release_weights() { weights_of_step_ = {}; }
-std::int64_t MeasuringBackend::rounded_numbers(const Tensor& x, bool bounded) const {
-  return device_->rounded_numbers(x, bounded);
-}
-std::int64_t MeasuringBackend::causal_conv_kept(const Tensor& x) const { return device_->causal_conv_kept(x); }
-bool MeasuringBackend::makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const {
-  return device_->makes_unit_heads(x, weight, width);
-}
-bool MeasuringBackend::scans_narrow(const ScanInputs& in) const { return device_->scans_narrow(in); }
-std::int64_t MeasuringBackend::ssd_scan_workspace(const ScanInputs& in) const {
-  return device_->ssd_scan_workspace(in);
-}
-std::int64_t MeasuringBackend::delta_scan_workspace(const DeltaInputs& in) const {
-  return device_->delta_scan_workspace(in);
-}
-std::int64_t MeasuringBackend::delta_scan_kept(const DeltaInputs& in) const { return device_->delta_scan_kept(in); }
-bool MeasuringBackend::scans_narrow(const DeltaInputs& in) const { return device_->scans_narrow(in); }
-bool MeasuringBackend::reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const {
-  return device_->reads_out_narrow(config, in);
-}
-bool MeasuringBackend::reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
-  return device_->reads_out_narrow(config, in);
-}
-std::int64_t MeasuringBackend::channel_scan_workspace(const ChannelScanInputs& in) const {
-  return device_->channel_scan_workspace(in);
-}
-std::int64_t MeasuringBackend::kalman_scan_workspace(const KalmanInputs& in) const {
-  return device_->kalman_scan_workspace(in);
-}
-std::int64_t MeasuringBackend::ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const {
-  return device_->ridge_readout_workspace(config, in);
-}
-std::int64_t MeasuringBackend::chebyshev_readout_workspace(const ChebyshevConfig& config,
-                                                           const ChebyshevInputs& in) const {
-  return device_->chebyshev_readout_workspace(config, in);
-}
-std::int64_t MeasuringBackend::feedback_solve_workspace(const FeedbackInputs& in) const {
-  return device_->feedback_solve_workspace(in);
-}
 std::int64_t MeasuringBackend::first_non_finite(const Tensor&) { return -1; }
 
 }  // namespace afterglow

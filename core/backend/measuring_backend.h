@@ -58,33 +58,9 @@ class MeasuringBackend final : public Backend {
   void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
   void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) override;
 
-  std::int64_t gemm_operands(const Tensor& a, const Tensor& b) const override;
-  std::int64_t linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const override;
-  std::int64_t attention_operands(const Tensor& q, const Tensor& k) const override;
-  std::int64_t ssd_scan_operands(const ScanInputs& in) const override;
-  std::int64_t delta_scan_operands(const DeltaInputs& in) const override;
-  std::int64_t feedback_solve_operands(const FeedbackInputs& in) const override;
-  std::int64_t linear_row_stride(const Tensor& x, const Tensor& weight) const override;
-  DType narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const override;
   std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
-  std::int64_t rounded_weights(const Tensor& values) const override;
   void hold_weights(const Tensor& values, const Tensor& rounded) override;
   void release_weights() override;
-  std::int64_t rounded_numbers(const Tensor& x, bool bounded) const override;
-  std::int64_t causal_conv_kept(const Tensor& x) const override;
-  bool makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const override;
-  bool scans_narrow(const ScanInputs& in) const override;
-  std::int64_t ssd_scan_workspace(const ScanInputs& in) const override;
-  std::int64_t channel_scan_workspace(const ChannelScanInputs& in) const override;
-  std::int64_t delta_scan_workspace(const DeltaInputs& in) const override;
-  std::int64_t delta_scan_kept(const DeltaInputs& in) const override;
-  bool scans_narrow(const DeltaInputs& in) const override;
-  bool reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const override;
-  bool reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
-  std::int64_t kalman_scan_workspace(const KalmanInputs& in) const override;
-  std::int64_t ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const override;
-  std::int64_t chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
-  std::int64_t feedback_solve_workspace(const FeedbackInputs& in) const override;
   std::int64_t first_non_finite(const Tensor& x) override;
 
 #pragma GCC diagnostic push
