@@ -2,7 +2,6 @@
 #include "core/autograd/tape.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/io/error.h"
 

@@ -2,7 +2,10 @@
 // texts of their formula cards are in assets/cards, which says how to add one; formula_card.cpp joins them with the
 // numbers.
 #pragma once
+#include <string>
+
 #include "core/io/embedded_text.h"
+#include "views/figures/selection.h"
 #include "views/plots/formula_card.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/registered.h"
@@ -35,5 +38,10 @@ std::span<const EmbeddedText> plot_texts();
 std::span<const EmbeddedText> card_texts();
 std::span<const EmbeddedText> analysis_texts();
 std::span<const EmbeddedText> page_texts();
+
+/// The gain γ of the selected head and its effect on A_w; empty without a head.
+std::string gamma_numbers(const Observation& observation, const Selection& selection);
+/// Condition number, smallest eigenvalue and ridge of the selected head's Gram matrix; empty without a head.
+std::string kappa_numbers(const Observation& observation, const Selection& selection);
 
 }  // namespace afterglow

@@ -2,7 +2,6 @@
 #include "views/plots/formula_card.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
 

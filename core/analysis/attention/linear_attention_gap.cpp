@@ -3,7 +3,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/analysis/koopman/ska_head.h"

@@ -2,7 +2,6 @@
 // Only a block's rows of the score matrix exist at a time; the backward pass computes them again from the saved
 // logarithms.
 #include <cmath>
-#include <limits>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/product.h"

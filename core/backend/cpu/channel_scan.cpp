@@ -2,7 +2,6 @@
 // computed side by side; a task of the thread pool is a range of channels of one sequence.
 #include <Eigen/Core>
 #include <algorithm>
-#include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"

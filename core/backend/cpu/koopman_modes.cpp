@@ -1,8 +1,6 @@
 // The core of the Koopman MLP on the CPU: z = conj(lambda) u on pairs of u = silu(lifted), times sigmoid(gate). Threads
 // take blocks of columns, so that each sums the gradients of its gamma and omega over all rows in a fixed order.
 #include <Eigen/Core>
-#include <algorithm>
-#include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"

@@ -3,7 +3,6 @@
 // position contributes to, and from them the gradients of keys and values. core/layers/gradients.md derives the
 // formulas.
 #include <algorithm>
-#include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"

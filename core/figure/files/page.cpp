@@ -2,7 +2,6 @@
 #include "core/figure/files/page.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace afterglow {
 namespace {

@@ -1,6 +1,5 @@
 // Grid, frame, ticks, numbers, titles and colour bars.
 #include <algorithm>
-#include <cmath>
 
 #include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"

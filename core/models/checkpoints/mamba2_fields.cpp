@@ -2,7 +2,6 @@
 #include "core/models/checkpoints/mamba2_fields.h"
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "core/io/error.h"

@@ -1,7 +1,6 @@
 // The inspected sequence as chips that the user can rewrite, and below it the model's answer.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/formula_cards.h"

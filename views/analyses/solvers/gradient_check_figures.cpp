@@ -1,10 +1,8 @@
 // Gradients through a solver over its iterations: the distance of each method from the exact gradient.
 #include <algorithm>
-#include <cmath>
 
 #include "core/figure/axis.h"
 #include "views/analyses/solvers/solver_figures.h"
-#include "views/analyses/solvers/solver_inks.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

@@ -4,7 +4,6 @@
 
 #include "core/figure/axis.h"
 #include "views/analyses/solvers/solver_figures.h"
-#include "views/analyses/solvers/solver_inks.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/analyses/solvers/solver_inks.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

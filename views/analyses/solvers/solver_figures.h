@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/engine/analyses/solvers/solver_view.h"
+#include "core/figure/figure.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
@@ -51,5 +52,14 @@ SubtitleOfPlot kalman_subtitle;
 /// The share of a pair that each filter writes, the rest of it at the end, the angle between gain and key, Σ_t, and the
 /// drift of the recursion in the selected arithmetic.
 FiguresOfPlot kalman_figures;
+
+/// The lower end of the logarithmic axes of the solvers.
+constexpr double floor_of_axis = 1e-17;  ///< residuals of exact answers
+
+/// One colour for each solver, the same in every figure.
+inline Ink solver_ink(SolverKind kind) {
+  constexpr int inks[] = {0, 5, 2, 1, 4};  // in the order of SolverKind
+  return inks[static_cast<std::size_t>(kind)];
+}
 
 }  // namespace afterglow

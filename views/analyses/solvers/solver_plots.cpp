@@ -2,7 +2,6 @@
 #include "core/figure/axis.h"
 #include "views/analyses/solvers/solver_figures.h"
 #include "views/plots/families.h"
-#include "views/plots/shared_numbers.h"
 
 namespace afterglow {
 

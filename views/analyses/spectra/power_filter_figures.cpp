@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <functional>
 #include <set>
 
 #include "core/engine/observation/mode_numbers.h"

@@ -8,7 +8,6 @@
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/plots/families.h"
 #include "views/plots/followed_number.h"
-#include "views/plots/shared_numbers.h"
 
 namespace afterglow {
 

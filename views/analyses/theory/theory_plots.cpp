@@ -4,7 +4,6 @@
 #include "core/io/number_text.h"
 #include "views/analyses/theory/theory_figures.h"
 #include "views/plots/families.h"
-#include "views/plots/shared_numbers.h"
 
 namespace afterglow {
 

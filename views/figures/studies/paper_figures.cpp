@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/figure/axis.h"
-#include "views/analyses/solvers/solver_inks.h"
+#include "views/analyses/solvers/solver_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 

@@ -1,5 +1,5 @@
 // Gain and conditioning of the selected head in words.
-#include "views/plots/shared_numbers.h"
+#include "views/plots/families.h"
 
 #include "core/figure/axis.h"
 
