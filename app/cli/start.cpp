@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/engine/training/setting_check.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/checksum.h"
 #include "core/io/terminal_text.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "core/engine/analyses/race/layer_race.h"
-#include "core/engine/training/memory_estimate.h"
+#include "core/engine/training/trainer.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "gpu/cuda.h"

@@ -1,6 +1,7 @@
 // Calls the readers of the layers (core/layers) for the parts of a trained model.
 #include "core/engine/inspection/layer_weights.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/engine/training/trainer.h"
@@ -27,8 +28,6 @@ CapturedLayer captured_layer(Trainer& trainer, int part, const CaptureReader& re
   return {layer, read, info.scope, tokens, {}, [&trainer] { trainer.analysis_threads().yield(); }};
 }
 
-bool has_layer_weights(std::string_view kind) { return readers_of(kind).token_weights != nullptr; }
-
 std::vector<std::vector<float>> layer_weights(Trainer& trainer, int part, const CaptureReader& read,
                                               std::span<const std::uint8_t> context) {
   std::vector<std::vector<float>> result;
@@ -42,6 +41,23 @@ std::vector<std::vector<float>> layer_weights(Trainer& trainer, int part, const 
     if (!layer.layer.reads_later_tokens()) blank_future(shown, context.size());
     layer.yield();
   }
+  return result;
+}
+
+bool has_token_weights(const Trainer& trainer, int part) {
+  const auto& parts = trainer.parts();
+  return part >= 0 && part < static_cast<int>(parts.size()) && readers_of(parts[part].kind).token_weights != nullptr;
+}
+
+TokenWeights read_token_weights(Trainer& trainer, int part, const CaptureReader& read,
+                                std::span<const std::uint8_t> context) {
+  TokenWeights result;
+  result.step = trainer.finished_steps();
+  result.layer = part;
+  result.tokens = std::min(max_weighted_tokens, static_cast<int>(context.size()));
+  if (!has_token_weights(trainer, part)) return result;
+  result.weights = layer_weights(trainer, part, read, context.first(static_cast<std::size_t>(result.tokens)));
+  result.heads = static_cast<int>(result.weights.size());
   return result;
 }
 

@@ -16,7 +16,6 @@
 #include "core/engine/inspection/layer_weights.h"
 #include "core/engine/inspection/memory_shares.h"
 #include "core/engine/inspection/solver_problems.h"
-#include "core/engine/inspection/token_weights_reader.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/pinned_array.h"

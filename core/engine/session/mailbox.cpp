@@ -5,10 +5,6 @@
 
 namespace afterglow {
 
-namespace {
-constexpr std::chrono::milliseconds while_in_between{4};
-}
-
 void Mailbox::send(Command command) {
   {
     const std::lock_guard lock(mutex_);
@@ -47,11 +43,9 @@ bool Mailbox::has_mail() const {
   return has_come();
 }
 
-Mailbox::Delivery Mailbox::receive(Wait wait) {
+Mailbox::Delivery Mailbox::receive(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
-  if (wait == Wait::until_something_comes) wake_.wait(lock, [this] { return has_come(); });
-  if (wait == Wait::a_while) wake_.wait_for(lock, while_in_between, [this] { return has_come(); });
-  if (wait == Wait::half_a_second) wake_.wait_for(lock, std::chrono::milliseconds(500), [this] { return has_come(); });
+  wake_.wait_for(lock, most, [this] { return has_come(); });
   delivered_ = requested_;
   Delivery delivery{is_closed_, requested_, {}};
   delivery.commands.swap(inbox_);

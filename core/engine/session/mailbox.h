@@ -2,6 +2,7 @@
 // names the thread that calls it.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -16,13 +17,6 @@ namespace afterglow {
 
 class Mailbox {
  public:
-  /// How long the worker may wait for mail.
-  enum class Wait {
-    none,                  ///< not at all: it has work
-    a_while,               ///< some milliseconds: an observation falls due
-    half_a_second,         ///< a folder is searched for new states
-    until_something_comes  ///< until a command, a request, or the end
-  };
   struct Delivery {
     bool is_over = false;  ///< the session ends
     AnalysisSet requested = 0;
@@ -44,8 +38,8 @@ class Mailbox {
   /// Window: wakes the worker for the last time.
   void close();
 
-  /// Worker: takes what has arrived since the last call.
-  Delivery receive(Wait wait);
+  /// Worker: takes what has arrived since the last call; if nothing has, waits for it, but no longer than `most`.
+  Delivery receive(std::chrono::milliseconds most);
   /// Worker: replaces the last observation; `commands` were carried out before it.
   void publish(std::shared_ptr<const Observation> fresh, std::uint64_t commands);
   /// Worker: whether the window has taken the last observation.

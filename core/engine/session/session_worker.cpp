@@ -79,11 +79,13 @@ bool SessionWorker::has_pieces() const {
   return run_ && !device_is_lost_ && scheduler_.has_pieces(*run_, control_.running());
 }
 
-Mailbox::Wait SessionWorker::wait() const {
-  if (is_training() && control_.is_due(seconds())) return Mailbox::Wait::none;
-  if (has_pieces()) return scheduler_.is_steered(control_.running()) ? Mailbox::Wait::a_while : Mailbox::Wait::none;
-  if (is_stale_ || is_training()) return Mailbox::Wait::a_while;
-  return run_ && run_->folder() ? Mailbox::Wait::half_a_second : Mailbox::Wait::until_something_comes;
+/// How long the worker may wait for commands.
+std::chrono::milliseconds SessionWorker::wait() const {
+  using namespace std::chrono_literals;
+  const bool has_analyses = has_pieces(), is_steered = scheduler_.is_steered(control_.running());
+  if ((is_training() && control_.is_due(seconds())) || (has_analyses && !is_steered)) return 0ms;
+  if (has_analyses || is_stale_ || is_training()) return 4ms;  // an observation or a step falls due
+  return run_ && run_->folder() ? 500ms : 1h;                  // a folder is searched for new states
 }
 
 void SessionWorker::take_commands() {

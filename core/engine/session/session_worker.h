@@ -53,7 +53,7 @@ class SessionWorker {
   void guarded(const std::function<void()>& work);
   void report(Severity severity, const std::string& text);
   void take_commands();
-  Mailbox::Wait wait() const;
+  std::chrono::milliseconds wait() const;
   double seconds() const;
   bool is_training() const { return control_.running() && run_; }
   void train();

@@ -7,7 +7,6 @@
 #include "core/engine/inspection/observer.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/setting_check.h"
 #include "core/engine/training/trainer.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"

@@ -5,14 +5,13 @@
 #include <cmath>
 #include <utility>
 
+#include "core/backend/measuring_backend.h"
 #include "core/engine/training/forecast_objective.h"
-#include "core/engine/training/memory_estimate.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/engine/training/ranks/gradient_buckets.h"
 #include "core/engine/training/ranks/shard_sum.h"
-#include "core/engine/training/setting_check.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
+#include "core/io/number_text.h"
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/ops/ops.h"
 
@@ -20,8 +19,13 @@ namespace afterglow {
 
 namespace {
 
-/// Above this many bytes gradients reuse the memory of values that are no longer needed; below, synchronising with the
-/// side stream costs more than the memory is worth.
+[[noreturn]] void refuse_unknown_setting(std::string_view key) {
+  throw Error(ExitCode::bad_input,
+              std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
+}
+
+/// Above this many bytes gradients reuse the memory of values that are no longer needed; below, synchronising with
+/// the side stream costs more than the memory is worth.
 constexpr std::size_t worth_recycling = std::size_t{256} << 20;
 
 void check_shards(int shards, std::int64_t batch) {
@@ -134,8 +138,7 @@ double Trainer::get(std::string_view key) const {
   for (const Setting& setting : settings()) {
     if (setting.key == key) return setting.value;
   }
-  throw Error(ExitCode::bad_input,
-              std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
+  refuse_unknown_setting(key);
 }
 
 void Trainer::set(std::string_view key, double value) {
@@ -489,6 +492,31 @@ std::string checksum_of(const TrainerState& state) {
   sum.update(state.weights);
   sum.update(std::as_bytes(std::span(state.memory.rows)));
   return hex16(sum.digest());
+}
+
+void check_setting(std::span<const Setting> settings, std::string_view key, double value) {
+  for (const Setting& setting : settings) {
+    if (setting.key != key) continue;
+    const bool is_whole = !setting.integer || value == std::floor(value);
+    if (value >= setting.minimum && value <= setting.maximum && is_whole) return;
+    throw Error(ExitCode::bad_input, setting.label + " must be " + (setting.integer ? "a whole number " : "") +
+                                         "between " + shortest(setting.minimum) + " and " + shortest(setting.maximum) +
+                                         "; " + setting.key + " = " + shortest(value));
+  }
+  refuse_unknown_setting(key);
+}
+
+TrainingMemoryNeed training_memory_need(const Recipe& recipe, Backend& device) {
+  MeasuringBackend counter(device);
+  Trainer trainer(recipe, counter, DType::f32, [](const ParameterStore&) {});
+  const std::size_t reserved = counter.held_bytes();
+  for (int i = 0; i < RecordedWork::runs_until_recorded; ++i) trainer.step();
+  return {reserved, counter.peak_bytes()};
+}
+
+bool is_surely_small(const ParameterStore& store, std::int64_t tokens) {
+  const auto tensors = static_cast<std::int64_t>(store.all().size());
+  return store.count() < (std::int64_t{1} << 23) && tokens * tensors < (std::int64_t{1} << 19);
 }
 
 }  // namespace afterglow

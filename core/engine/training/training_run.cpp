@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/engine/training/saved/saved_run.h"
-#include "core/engine/training/setting_check.h"
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

@@ -1,5 +1,4 @@
 // What a training will hold is known before it begins.
-#include "core/engine/training/memory_estimate.h"
 
 #include <gmock/gmock.h>
 

@@ -20,19 +20,19 @@ namespace {
 
 TEST(Mailbox, DeliversCommandsInOrderOnceAndTheRequestEveryTime) {
   Mailbox mailbox;
-  EXPECT_EQ(mailbox.receive(Mailbox::Wait::none).requested, all_analyses);
+  EXPECT_EQ(mailbox.receive(std::chrono::milliseconds(0)).requested, all_analyses);
   mailbox.send({"step", "{}"});
   mailbox.send({"pause", "{}"});
   mailbox.request(set_of(Analysis::theory));
-  const Mailbox::Delivery delivery = mailbox.receive(Mailbox::Wait::until_something_comes);
+  const Mailbox::Delivery delivery = mailbox.receive(std::chrono::hours(1));
   ASSERT_EQ(delivery.commands.size(), 2u);
   EXPECT_EQ(delivery.commands[0].name, "step");
   EXPECT_EQ(delivery.commands[1].name, "pause");
   EXPECT_EQ(delivery.requested, set_of(Analysis::theory));
   EXPECT_FALSE(delivery.is_over);
-  EXPECT_TRUE(mailbox.receive(Mailbox::Wait::a_while).commands.empty());
+  EXPECT_TRUE(mailbox.receive(std::chrono::milliseconds(4)).commands.empty());
   mailbox.close();
-  EXPECT_TRUE(mailbox.receive(Mailbox::Wait::until_something_comes).is_over);
+  EXPECT_TRUE(mailbox.receive(std::chrono::hours(1)).is_over);
 }
 
 TEST(Mailbox, HoldsTheNewestObservationAndKnowsWhetherItWasTaken) {

@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/engine/training/ranks/gradient_buckets.h"
 #include "core/engine/training/ranks/shard_sum.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"

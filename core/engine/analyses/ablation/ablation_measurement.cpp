@@ -43,31 +43,29 @@ void AblationMeasurement::plan_modes(std::size_t branch, const AblatedPart& bloc
     const std::vector<int> largest_first = numbered_modes(numbered_.get(), block.layer, head).numbers;
     for (std::size_t i = 0; std::cmp_less(i, modes); ++i) {
       const int mode = i < largest_first.size() ? largest_first[i] : static_cast<int>(i);
-      planned_.push_back({block.name + " head " + std::to_string(head) + " mode " + std::to_string(mode), "mode",
-                          block.layer, head, mode});
+      parts_.push_back({block.name + " head " + std::to_string(head) + " mode " + std::to_string(mode), "mode",
+                        block.layer, head, mode});
     }
   }
 }
 
 /// Blocks first, then heads and memory tokens, then modes, so that important parts come early.
 void AblationMeasurement::plan() {
-  planned_.clear();
-  next_ = 0;
+  parts_.clear();
   std::vector<AblatedPart> blocks;
   const auto& parts = copy_.trainer().parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].branch >= 0) blocks.push_back({parts[i].label, "block", static_cast<int>(i)});
   }
-  planned_ = blocks;
+  parts_ = blocks;
   for (const AblatedPart& block : blocks) {
     const int heads = parts[static_cast<std::size_t>(block.layer)].heads;
     for (int head = 0; heads > 1 && head < heads; ++head)
-      planned_.push_back({block.name + " head " + std::to_string(head), "head", block.layer, head});
+      parts_.push_back({block.name + " head " + std::to_string(head), "head", block.layer, head});
   }
   for (int place = 0; place < static_cast<int>(copy_.model().places()); ++place)
-    planned_.push_back({"memory token " + std::to_string(place), "memory token", 0, -1, place});
-  for (const AblatedPart& block : blocks)
-    plan_modes(static_cast<std::size_t>(parts[static_cast<std::size_t>(block.layer)].branch), block);
+    parts_.push_back({"memory token " + std::to_string(place), "memory token", 0, -1, place});
+  for (const AblatedPart& block : blocks) plan_modes(static_cast<std::size_t>(parts[block.layer].branch), block);
 }
 
 void AblationMeasurement::fill() {
@@ -90,27 +88,26 @@ void AblationMeasurement::begin(std::shared_ptr<const Spectra> numbered) {
   now_ = {};
   now_.step = copy_.step();
   now_.examples = examples_;
-  for (const AblatedPart& part : planned_) now_.planned.push_back(part.name);
+  for (const AblatedPart& part : parts_) now_.planned.push_back(part.name);
   const Quality whole = ask(nullptr), again = ask(nullptr);
   now_.accuracy = whole.accuracy;
   now_.loss = whole.loss;
   now_.control_accuracy = again.accuracy;
-  working_ = !planned_.empty();
+  begin_work(parts_.size());
   publish();
 }
 
 bool AblationMeasurement::advance() {
-  if (!working_) return false;
-  AblatedPart part = planned_[next_++];
+  if (!working()) return false;
+  AblatedPart part = parts_[done_++];
   const Quality without = ask(&part);
   part.accuracy = without.accuracy;
   part.loss = without.loss;
   const auto need = [](const AblatedPart& one) { return std::make_tuple(one.accuracy, -one.loss); };
   now_.parts.insert(std::ranges::upper_bound(now_.parts, need(part), {}, need), part);
-  working_ = next_ < planned_.size();
-  now_.is_complete = !working_;
+  now_.is_complete = !working();
   publish();
-  return working_;
+  return working();
 }
 
 /// Called at a hook point during the pass, before its value is used.

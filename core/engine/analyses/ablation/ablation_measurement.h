@@ -21,11 +21,6 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
   void begin(std::shared_ptr<const Spectra> numbered = nullptr);
   /// Evaluates it without the next part. False if none is left.
   bool advance();
-  /// Finished share of the work, 0 to 1.
-  double share_done() const {
-    return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, planned_.size()));
-  }
-  bool working() const { return working_; }
 
  private:
   struct Quality {
@@ -41,10 +36,8 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
   std::vector<std::int32_t> tokens_, targets_;
   std::vector<std::uint8_t> context_;
   std::shared_ptr<const Spectra> numbered_;
-  std::vector<AblatedPart> planned_;
-  std::size_t next_ = 0;
+  std::vector<AblatedPart> parts_;
   Tensor stream_;  // input of the branch that runs now
-  bool working_ = false;
 };
 
 }  // namespace afterglow

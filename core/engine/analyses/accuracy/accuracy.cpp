@@ -77,12 +77,7 @@ class AccuracyMeasurement : public CopyMeasurement<AccuracyView> {
   /// left.
   bool advance();
   /// Whether every cell has a first result.
-  bool has_overview() const { return !working() || turns_[next_].until == now_.examples; }
-  /// Finished share of the work, 0 to 1.
-  double share_done() const {
-    return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, turns_.size()));
-  }
-  bool working() const { return next_ < turns_.size(); }
+  bool has_overview() const { return !working() || turns_[done_].until == now_.examples; }
 
  private:
   /// One visit of a cell, until it has `examples` examples.
@@ -95,7 +90,6 @@ class AccuracyMeasurement : public CopyMeasurement<AccuracyView> {
   void publish();
 
   std::vector<Turn> turns_;
-  std::size_t next_ = 0;
 };
 
 void AccuracyMeasurement::begin(const nlohmann::json& task, const AccuracyConfig& config) {
@@ -111,7 +105,6 @@ void AccuracyMeasurement::plan(const nlohmann::json& task, const AccuracyConfig&
   now_.own_length = copy_.trainer().task().length();
   now_.examples = config.examples;
   turns_.clear();
-  next_ = 0;
   const std::size_t own = task.contains("tasks") ? task.at("tasks").size() : 1;
   for (const nlohmann::json& one : askable_tasks(task)) {
     AccuracyGrid grid{one.at("kind").get<std::string>(),
@@ -132,17 +125,18 @@ void AccuracyMeasurement::plan(const nlohmann::json& task, const AccuracyConfig&
       }
     }
   }
+  begin_work(turns_.size());
   for (const AccuracyGrid& grid : now_.grids)
     now_.planned += static_cast<int>(std::ranges::count_if(grid.cells, &AccuracyCell::fits));
 }
 
 bool AccuracyMeasurement::advance() {
   if (!working()) return false;
-  const Turn& turn = turns_[next_];
+  const Turn& turn = turns_[done_];
   ask(turn);
   AccuracyCell& cell = now_.grids[turn.grid].cells[turn.cell];
   if (cell.examples == turn.until) {
-    ++next_;
+    ++done_;
     now_.measured += turn.until == now_.examples ? 1 : 0;
   }
   publish();

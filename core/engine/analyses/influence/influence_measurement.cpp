@@ -118,6 +118,14 @@ RoutingView routing_of(Trainer& trainer, int part, const CaptureReader& read, st
   return view;
 }
 
+InfluenceTail tail_of(const Trainer& trainer, int part) {
+  InfluenceTail tail;
+  tail.label = trainer.parts()[part].label;
+  tail.kind = trainer.parts()[part].kind;
+  tail.layer = part;
+  return tail;
+}
+
 constexpr int max_influence_tokens = 16384;  ///< of a measured sequence
 
 /// Theorem 11 with the blocks' tails as kernels, assuming that tails of other sources are no larger.
@@ -278,10 +286,7 @@ void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& strea
 }
 
 void InfluenceMeasurement::add_fixed_tail(int part, std::span<const std::vector<float>> weights) {
-  InfluenceTail tail;
-  tail.label = trainer_->parts()[static_cast<std::size_t>(part)].label;
-  tail.kind = trainer_->parts()[static_cast<std::size_t>(part)].kind;
-  tail.layer = part;
+  InfluenceTail tail = tail_of(*trainer_, part);
   fill_tail(tail, weights, view_->sources, config.tokens, config.per_decade);
   view_->fixed.push_back(std::move(tail));
 }
@@ -305,13 +310,9 @@ void InfluenceMeasurement::plan_blocks(const Example& sequence) {
     x = copy_.model().forward_branches(tape_, x, context, branch, branch + 1);
   }
   for (auto& [part, stream] : streams) {
-    InfluenceTail tail;
-    tail.label = parts[part].label;
-    tail.kind = parts[part].kind;
-    tail.layer = part;
     const auto branch = static_cast<std::size_t>(parts[part].branch);
     enter_norm(part, stream);
-    add_job(std::move(tail), std::move(stream), sequence, branch, branch + 1);
+    add_job(tail_of(*trainer_, part), std::move(stream), sequence, branch, branch + 1);
   }
   InfluenceTail stack;
   stack.label = "whole stack";

@@ -126,9 +126,9 @@ void PatchMeasurement::begin(const InspectionSetup& setup) {
   attribute();
   plan();
   plan_paths();
-  planned_ = pieces_left();
+  begin_work(pieces_left());
+  now_.is_complete = !working();
   turn_ = 0;
-  working_ = true;
   publish();
 }
 
@@ -198,7 +198,7 @@ std::size_t PatchMeasurement::cells_in_a_piece() const {
 }
 
 bool PatchMeasurement::advance() {
-  if (!working_) return false;
+  if (!working()) return false;
   const std::array<bool, 3> is_left{!memory_cells_.empty(), !cells_.empty(), !path_pieces_.empty()};
   for (std::size_t i = 0; i < is_left.size(); ++i, ++turn_) {
     if (!is_left[static_cast<std::size_t>(turn_) % is_left.size()]) continue;
@@ -207,10 +207,10 @@ bool PatchMeasurement::advance() {
     (this->*sorts[static_cast<std::size_t>(turn_++) % sorts.size()])();
     break;
   }
-  working_ = !cells_.empty() || !memory_cells_.empty() || !path_pieces_.empty();
-  now_.is_complete = !working_;
+  done_ = planned_ - pieces_left();
+  now_.is_complete = !working();
   publish();
-  return working_;
+  return working();
 }
 
 const std::vector<double>& PatchMeasurement::unpatched(std::size_t branch, std::size_t rows) {

@@ -51,11 +51,6 @@ class PatchMeasurement : public CopyMeasurement<PatchView> {
   void begin(const InspectionSetup& setup);
   /// Some exact cells, those with the largest estimates first. False if none is left.
   bool advance();
-  /// Finished share of the work, 0 to 1.
-  double share_done() const {
-    return 1 - static_cast<double>(pieces_left()) / static_cast<double>(std::max<std::size_t>(1, planned_));
-  }
-  bool working() const { return working_; }
 
  private:
   struct MemoryCell {
@@ -105,9 +100,7 @@ class PatchMeasurement : public CopyMeasurement<PatchView> {
   std::map<std::size_t, std::vector<double>> unpatched_memories_;
   std::deque<PathPiece> path_pieces_;
   std::size_t pieces_left() const { return cells_.size() + memory_cells_.size() + path_pieces_.size(); }
-  std::size_t planned_ = 0;  // pieces
-  int turn_ = 0;             // alternates between the three kinds of pieces
-  bool working_ = false;
+  int turn_ = 0;  // alternates between the three kinds of pieces
 };
 
 }  // namespace afterglow

@@ -112,11 +112,6 @@ void ReadoutMeasurement::reserve_states(std::int64_t tokens) {
       copy_.model().make_state(trainer.backend(), trainer.dtype(), now_.examples, branch_ + 1));
 }
 
-double ReadoutMeasurement::share_done() const {
-  const std::size_t tokens = std::min(now_.tokens.size(), static_cast<std::size_t>(max_read_tokens));
-  return static_cast<double>(next_) / static_cast<double>(std::max<std::size_t>(1, tokens));
-}
-
 void ReadoutMeasurement::begin(const InspectionSetup& setup, int layer) {
   copy_.take();
   Trainer& trainer = copy_.trainer();
@@ -126,11 +121,11 @@ void ReadoutMeasurement::begin(const InspectionSetup& setup, int layer) {
   now_.layer = layer_with_memory(trainer, layer);
   now_.tokens = token_views(clean, trainer.task());
   find_keys(clean);
-  next_ = 0;
-  working_ = now_.layer >= 0 && !now_.keys.empty();
-  now_.is_complete = !working_;
-  if (working_) {
-    branch_ = static_cast<std::size_t>(trainer.parts()[static_cast<std::size_t>(now_.layer)].branch);
+  const bool has_work = now_.layer >= 0 && !now_.keys.empty();
+  begin_work(has_work ? std::min(now_.tokens.size(), static_cast<std::size_t>(max_read_tokens)) : 0);
+  now_.is_complete = !working();
+  if (working()) {
+    branch_ = static_cast<std::size_t>(trainer.parts()[now_.layer].branch);
     draw_sequences(clean);
     reserve_states(static_cast<std::int64_t>(clean.tokens.size()));
     now_.accuracy.assign(now_.keys.size() * now_.tokens.size(), std::numeric_limits<double>::quiet_NaN());
@@ -160,8 +155,8 @@ std::vector<double> ReadoutMeasurement::memory() const {
 }
 
 bool ReadoutMeasurement::advance() {
-  if (!working_) return false;
-  const auto t = static_cast<std::size_t>(next_);
+  if (!working()) return false;
+  const std::size_t t = done_;
   std::vector<std::int32_t> tokens;
   for (const std::vector<std::int32_t>& sequence : sequences_) tokens.push_back(sequence[t]);
   tape_.begin(false);
@@ -177,12 +172,11 @@ bool ReadoutMeasurement::advance() {
     shuffled += found[keys + key] / static_cast<double>(keys);
   }
   now_.shuffled[t] = shuffled;
-  ++next_;
-  working_ = next_ < std::min(static_cast<int>(now_.tokens.size()), max_read_tokens);
-  now_.is_complete = !working_;
-  if (!working_) state_.reset();
+  ++done_;
+  now_.is_complete = !working();
+  if (!working()) state_.reset();
   publish();
-  return working_;
+  return working();
 }
 
 AnalysisInfo readout_row() {

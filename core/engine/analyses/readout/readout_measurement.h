@@ -17,9 +17,6 @@ class ReadoutMeasurement : public CopyMeasurement<ReadoutView> {
   void begin(const InspectionSetup& setup, int layer);
   /// One token for all sequences. False if none is left.
   bool advance();
-  /// Finished share of the work, 0 to 1.
-  double share_done() const;
-  bool working() const { return working_; }
 
  private:
   void find_keys(const Example& clean);
@@ -34,8 +31,6 @@ class ReadoutMeasurement : public CopyMeasurement<ReadoutView> {
   std::unique_ptr<ModelState> state_;
   std::vector<std::vector<std::int32_t>> sequences_;
   std::vector<std::vector<int>> labels_;  ///< of every key, then the same shuffled among the sequences of the fit
-  int next_ = 0;
-  bool working_ = false;
 };
 
 }  // namespace afterglow

@@ -50,13 +50,22 @@ class CopyMeasurement {
   /// Step of the present or last measurement's weights; -1 before the first.
   std::int64_t step() const { return copy_.step(); }
   std::shared_ptr<const View> newest() const { return view_; }
+  bool working() const { return done_ < planned_; }
+  /// Finished share of the work, 0 to 1.
+  double share_done() const { return planned_ > 0 ? static_cast<double>(done_) / static_cast<double>(planned_) : 1; }
 
  protected:
+  /// A measurement of so many pieces begins; `done_` counts the finished ones.
+  void begin_work(std::size_t pieces) {
+    done_ = 0;
+    planned_ = pieces;
+  }
   void publish() { view_ = std::make_shared<const View>(now_); }
 
   ModelCopy copy_;
   Tape& tape_;
   View now_;
+  std::size_t done_ = 0, planned_ = 0;  // pieces
 
  private:
   std::shared_ptr<const View> view_;
