@@ -30,12 +30,6 @@ function show(index) {
     for (const text of [name, value]) row.insertCell().textContent = text;
     return row;
   }));
-  let current = null;
-  for (const note of document.querySelectorAll('.notes div')) {
-    note.classList.remove('current');
-    if (Number(note.dataset.step) <= data.steps[now]) current = note;
-  }
-  if (current) current.classList.add('current');
 }
 
 const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
@@ -109,13 +103,6 @@ if (last > 0) {
     play(false);
     show(now + by);
   });
-  const index_of = (step) => data.steps.reduce((best, one, i) => one <= step ? i : best, 0);
-  for (const note of document.querySelectorAll('.notes div')) {
-    const flag = byId('flags').appendChild(document.createElement('i'));
-    flag.style.left = 100 * index_of(Number(note.dataset.step)) / last + '%';
-    flag.title = note.textContent;
-    note.addEventListener('click', () => show(index_of(Number(note.dataset.step))));
-  }
 }
 const headline = document.querySelector('.numbers');
 headline.replaceChildren(...data.numbers[last].slice(0, 3).map(([name, value]) => {
