@@ -194,6 +194,7 @@ void add_info(CLI::App* command, InfoOptions& options) {
 
 void add_bench(CLI::App* command, BenchOptions& options) {
   command->add_option("name", options.name);
+  command->add_option("model", options.model);
   command->add_option("--repeats", options.repeats)->check(number_from(1, 10000));
   command->add_option("--against", options.against);
   command->add_option("--seconds", options.seconds)->check(number_from(1e-6, 3600.0));

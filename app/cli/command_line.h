@@ -78,6 +78,7 @@ struct InfoOptions {
 };
 struct BenchOptions {
   std::string name;
+  std::string model;  ///< of `bench generate`: a preset, or the folder of a model
   int repeats = 15;
   double seconds = 0.5;           ///< of `bench long`: longest time of a pass, in seconds
   std::filesystem::path against;  ///< an earlier result of --json

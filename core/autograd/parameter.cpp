@@ -90,7 +90,8 @@ void ParameterStore::allocate_values(Backend& backend, DType dtype) {
 }
 
 void ParameterStore::allocate(Backend& backend, DType dtype) {
-  allocate_values(backend, dtype);
+  if (gradients_.defined()) throw Error(ExitCode::failure, "the parameters' buffers are reserved already");
+  if (!values_.defined()) allocate_values(backend, dtype);
   const std::int64_t total = padded_count();
   for (Tensor* buffer : {&gradients_, &first_moments_, &second_moments_})
     *buffer = backend.allocate_zeros(total, dtype);

@@ -40,6 +40,31 @@ TEST_F(GpuLimits, AModelThatDoesNotFitSaysSoAndTheNextOneRuns) {
   EXPECT_TRUE(small.train_step());
 }
 
+TEST_F(GpuLimits, MoreNumbersThan32BitsCountAreCleared) {
+  const std::int64_t count = (std::int64_t{1} << 32) + 256;
+  const Tensor many = cuda_->allocate_zeros(count, DType::u8);
+  const Tensor end(many.as<std::byte>() + count - 256, {256}, DType::u8);
+  const std::vector<std::uint8_t> ones(256, 1);
+  std::vector<std::uint8_t> read(256, 7);
+  cuda_->download(read.data(), end);
+  EXPECT_EQ(read, std::vector<std::uint8_t>(256, 0));
+  cuda_->upload(end, ones.data());
+  cuda_->fill(many, 0.0);
+  cuda_->download(read.data(), end);
+  EXPECT_EQ(read, std::vector<std::uint8_t>(256, 0));
+  cuda_->release(many.data);
+}
+
+TEST_F(GpuLimits, WeightsAloneAreHeldUntilTrainingBegins) {
+  const std::size_t before = cuda_->held_bytes();
+  nlohmann::json json = nlohmann::json::parse(find_preset("echo-50m").text);
+  Trainer trainer(parse_recipe(json, "echo"), *cuda_);
+  const std::size_t weights = trainer.parameters().values().bytes(), opened = cuda_->held_bytes() - before;
+  EXPECT_LT(opened, weights + weights / 4);
+  trainer.step();
+  EXPECT_GT(cuda_->held_bytes() - before, 4 * weights);
+}
+
 // What is not counted: what cuBLAS and programs hold, a few percent at most.
 TEST_F(GpuLimits, ThePeakOfATrainingIsItsEstimate) {
   for (const Preset& preset : presets()) {

@@ -1,5 +1,6 @@
 // `afterglow bench`: medians of training steps and layers on this machine, and of the matrix products alone.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <complex>
 #include <cstdio>
@@ -17,9 +18,11 @@
 #include "core/engine/analyses/influence/jacobian_measure.h"
 #include "core/engine/analyses/patch/patch_measurement.h"
 #include "core/engine/analyses/transplant/transplant.h"
+#include "core/engine/inspection/generation.h"
 #include "core/engine/inspection/observer.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
+#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -90,6 +93,7 @@ class MatrixProducts {
  public:
   MatrixProducts(Trainer& trainer) : backend_(&trainer.backend()) {
     if (trainer.forecast() != nullptr) return;
+    trainer.parameters().allocate(*backend_, trainer.dtype());
     const std::int64_t batch = trainer.config().batch, rows = batch * trainer.task().length();
     const Parameter* answering = trainer.model().first_answering();
     std::int64_t widest = 1;
@@ -336,6 +340,44 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Set
   setup.rows.push_back(std::move(row));
 }
 
+/// Tokens per second of the recurrent form, the most probable one each time, after a prompt that is read at once.
+void bench_generate(const Setup& setup) {
+  constexpr int prompt = 128, written = 65;
+  const std::string model = setup.options.model.empty() ? "ssm" : setup.options.model;
+  SavedRun saved = std::filesystem::exists(model) ? open_saved_run(model)
+                                                  : SavedRun{recipe_of(model, {}, setup.backend), std::nullopt};
+  (saved.snapshot ? saved.snapshot->recipe : saved.recipe).precision = setup.backend.precision();
+  const std::unique_ptr<TrainingRun> run = make_run(saved, setup.backend);
+  Trainer& trainer = run->trainer();
+  std::vector<int> beginning;
+  for (int i = 0; i < prompt; ++i) beginning.push_back(static_cast<int>(i % trainer.model().vocab()));
+  std::vector<double> times, prefills;
+  for (int i = -1; i < setup.options.repeats; ++i) {
+    std::vector<std::chrono::steady_clock::time_point> at{std::chrono::steady_clock::now()};
+    generate(trainer, beginning, {.count = written, .temperature = 0, .prefills = true}, [&](int) {
+      at.push_back(std::chrono::steady_clock::now());
+      return true;
+    });
+    Interruption::check("during generate");
+    const auto milliseconds = [&](std::size_t from, std::size_t to) {
+      return std::chrono::duration<double, std::milli>(at[to] - at[from]).count();
+    };
+    if (i < 0) continue;
+    prefills.push_back(milliseconds(0, 1));
+    times.push_back(milliseconds(1, at.size() - 1) / (written - 1));
+  }
+  json row = row_of("generate " + model, setup.backend, times);
+  const double prefill = row_of("", setup.backend, prefills)["median_ms"], token = row["median_ms"];
+  row["prefill_tokens"] = prompt;
+  row["prefill_ms"] = prefill;
+  row["tokens_per_second"] = 1e3 / token;
+  row["held_bytes"] = setup.backend.held_bytes();
+  setup.output.print("%-34s %-5s %10.1f tokens/s  (%.3f ms a token); a prompt of %d tokens in %.1f ms; holds %s",
+                     ("generate " + model).c_str(), setup.backend.name().c_str(), 1e3 / token, token, prompt, prefill,
+                     bytes_text(static_cast<std::int64_t>(setup.backend.held_bytes())).c_str());
+  setup.rows.push_back(std::move(row));
+}
+
 /// Eigenvalues of one random general matrix, as the analyses compute them: on the processor and by cuSOLVER.
 void bench_eigenvalues(int n, const Setup& setup) {
   register_general_eigen_solver(nullptr);  // measures each solver alone, without the program's choice by size
@@ -474,6 +516,7 @@ std::vector<Case> all_cases(const Setup& setup) {
       cases.push_back({name, Asked::beginning, [&, name, preset, runs] { bench_runs(name, preset, runs, setup); }});
     }
   }
+  cases.push_back({"generate", Asked::whole, [&] { bench_generate(setup); }});
   for (const int n : {24, 56, 128, 256, 512, 1024}) {
     cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning, [&, n] { bench_eigenvalues(n, setup); }});
   }
@@ -554,6 +597,9 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (!options.svg.empty()) require_writable(options.svg);
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier = read_earlier(options.against);
+  if (!options.model.empty() && options.name != "generate")
+    throw Error(ExitCode::usage, "a model belongs to `afterglow bench generate`; bench " + options.name +
+                                     " takes no \"" + options.model + "\"");
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "core/engine/training/pinned_array.h"
@@ -16,24 +18,65 @@ namespace afterglow {
 
 namespace {
 
-/// Draws a token from the logits; of equally probable tokens the first ranks higher.
-int draw(std::span<const double> logits, const GenerationOptions& options, Random& random) {
+constexpr int no_token = -1;
+
+/// Ids of the `count` largest logits, the largest first; of equal ones the smaller id ranks higher.
+std::vector<int> most_probable(std::span<const double> logits, std::size_t count) {
   std::vector<int> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(
-      order, [&](int a, int b) { return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)]; });
-  if (options.temperature <= 0) return order.front();
-  if (options.top > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(options.top)));
-  const double largest = logits[static_cast<std::size_t>(order.front())];
-  std::vector<double> sums;
-  double sum = 0;
-  for (const int token : order) {
-    sum += std::exp((logits[static_cast<std::size_t>(token)] - largest) / options.temperature);
-    sums.push_back(sum);
-  }
-  const auto found = std::ranges::upper_bound(sums, random.uniform() * sum);
-  return order[std::min(static_cast<std::size_t>(found - sums.begin()), order.size() - 1)];
+  const auto ranks_higher = [&](int a, int b) {
+    const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  };
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
+  if (end != order.end()) std::nth_element(order.begin(), end, order.end(), ranks_higher);
+  std::sort(order.begin(), end, ranks_higher);
+  order.resize(count);
+  return order;
 }
+
+void require_numbers(std::span<const double> logits) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (std::ranges::all_of(logits, [](double one) { return one < infinity; })) return;  // false for NaN
+  throw Error(ExitCode::non_finite,
+              "the model's answer holds numbers that are not finite, so no token can be drawn from it; take an earlier "
+              "state of the model");
+}
+
+}  // namespace
+
+int draw_token(std::span<const double> logits, const GenerationOptions& options, Random& random) {
+  constexpr std::size_t few = 256;
+  constexpr double rounding = 1e-9;  // of the total; sums in another order differ by far less
+  require_numbers(logits);
+  const auto largest = std::ranges::max_element(logits);  // of equal ones the first
+  if (options.temperature <= 0) return static_cast<int>(largest - logits.begin());
+  const auto weight = [&](double logit) { return std::exp((logit - *largest) / options.temperature); };
+  const double place = random.uniform();
+  std::vector<double> sums;
+  const auto draw_among = [&](std::size_t count, std::optional<double> total) {
+    const std::vector<int> ranked = most_probable(logits, count);
+    double sum = 0;
+    sums.clear();
+    for (const int token : ranked) sums.push_back(sum += weight(logits[static_cast<std::size_t>(token)]));
+    const double wanted = place * total.value_or(sum);
+    const auto found = static_cast<std::size_t>(std::ranges::upper_bound(sums, wanted) - sums.begin());
+    const double margin = rounding * total.value_or(0);
+    const bool is_clear =
+        found < count && sums[found] - wanted > margin && (found == 0 || wanted - sums[found - 1] > margin);
+    return total && !is_clear ? no_token : ranked[std::min(found, count - 1)];
+  };
+  const std::size_t top =
+      options.top > 0 ? std::min(logits.size(), static_cast<std::size_t>(options.top)) : logits.size();
+  if (top == logits.size() && top > few) {  // most draws end among few tokens, and the others need no order
+    double total = 0;
+    for (const double logit : logits) total += weight(logit);
+    if (const int token = draw_among(few, total); token != no_token) return token;
+  }
+  return draw_among(top, std::nullopt);
+}
+
+namespace {
 
 void require_beginning(const Trainer& trainer, std::span<const int> beginning, const Model& model) {
   if (beginning.empty()) throw Error(ExitCode::bad_input, "give at least one token to begin with");
@@ -53,8 +96,8 @@ std::vector<double> prefilled(Trainer& trainer, const std::vector<int>& tokens, 
   const Tensor given = tape.scratch({1, length}, DType::i32), mask = tape.scratch({1, length}, DType::u8);
   backend.upload(given, tokens.data());
   backend.upload(mask, std::vector<std::uint8_t>(tokens.size(), 1).data());
-  const std::vector<double> all = to_host(backend, trainer.model().prefill(tape, given, mask, state).value);
-  return {all.end() - trainer.model().vocab(), all.end()};
+  const Tensor all = trainer.model().prefill(tape, given, mask, state).value;
+  return to_host(backend, all.reshaped({length, all.columns()}).at(length - 1));
 }
 
 }  // namespace
@@ -89,7 +132,7 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
   }
   if (options.keeps_scale) state.keep_scales();
   for (std::int64_t written = 0; written < options.count; ++written) {
-    const int token = draw(logits, options, random);
+    const int token = draw_token(logits, options, random);
     if (!take(token)) return;
     logits = read(token);
   }

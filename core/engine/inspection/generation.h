@@ -8,6 +8,8 @@
 
 namespace afterglow {
 
+class Random;
+
 struct GenerationOptions {
   std::int64_t count = 256;  ///< number of tokens to write
   double temperature = 1;    ///< divides the logits; 0 always takes the most probable token
@@ -16,6 +18,10 @@ struct GenerationOptions {
   bool prefills = false;     ///< reads the beginning at once, in each layer's parallel form
   bool keeps_scale = false;  ///< `ska` keeps its scale m from the beginning (Echo 3.2.1)
 };
+
+/// Draws a token from logits [V]; takes one number from `random`, with a temperature of 0 none. Of equally probable
+/// tokens the smaller id ranks higher. Throws Error(non_finite) for NaN and infinity among the logits.
+int draw_token(std::span<const double> logits, const GenerationOptions& options, Random& random);
 
 /// Reads `beginning` (at least one token) and continues it; passes every new token to `take`, which returns false to
 /// stop. Throws Error(bad_input) for a forecaster, an empty beginning, or a token outside the vocabulary.

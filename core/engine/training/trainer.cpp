@@ -35,6 +35,22 @@ void check_shards(int shards, std::int64_t batch) {
                                        std::to_string(shards));
 }
 
+/// Checks the memory of the weights alone before any is taken, and says what helps.
+void require_room_for(const ParameterStore& declared, const Backend& backend, DType dtype) {
+  const std::int64_t count = declared.count();
+  try {
+    backend.require_free([&] { return static_cast<std::size_t>(count) * size_of(dtype); }, 0);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::out_of_memory) throw;
+    const std::string what = error.what();
+    throw Error(error.code(), what.substr(0, what.find(';')) + "; the model's " + std::to_string(count) +
+                                  " weights take " + bytes_text(count * static_cast<std::int64_t>(size_of(dtype))) +
+                                  " in " + name_of(dtype) + ", without training; " +
+                                  (backend.name() == "cpu" ? "close other programs or take a machine with more memory"
+                                                           : "close other programs on the GPU or use --device cpu"));
+  }
+}
+
 std::vector<Setting> settings_in(const Recipe& recipe, const Objective& objective) {
   std::vector<Setting> all;
   for (const SettingSpec& spec : training_settings()) {
@@ -94,7 +110,8 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype, const Chec
     if (!origin) origin = &opened.emplace(open_origin(recipe.checkpoint));
     origin->check(parameters_);
   }
-  parameters_.allocate(backend, dtype);
+  require_room_for(parameters_, backend, dtype);
+  parameters_.allocate_values(backend, dtype);  // the first training step reserves the rest
   if (origin && !check) {
     origin->load(parameters_);
   } else if (!check) {
@@ -296,18 +313,19 @@ void Trainer::finish_gradient(double answers) {
 void Trainer::require_memory() {
   if (is_known_to_fit_) return;
   if (is_surely_small(parameters_, recipe_.training.batch * objective_->task().length())) return;
-  const std::size_t kept = parameters_.values().bytes();
+  const bool trains = parameters_.gradients().defined();
   const auto needed = [&] {
     const TrainingMemoryNeed need = training_memory_need(recipe_, *backend_);
-    const std::size_t reserved = need.reserved + arena_.capacity();
+    const std::size_t reserved = need.reserved + (trains ? need.training : 0) + arena_.capacity();
     return need.peak - std::min(need.peak, reserved);
   };
-  backend_->require_free(needed, has_moments_ ? kept : 3 * kept);
+  backend_->require_free(needed, trains ? parameters_.gradients().bytes() : 0);
   is_known_to_fit_ = true;
 }
 
 void Trainer::begin_step() {
   require_memory();
+  if (!parameters_.gradients().defined()) parameters_.allocate(*backend_, dtype_);
   prepare_batch();
   has_moments_ = true;
   Batch& batch = *batch_;
@@ -463,6 +481,7 @@ void Trainer::restore(const TrainerState& state) {
     if (!bytes.empty()) return backend_->upload(moments, bytes.data());
     if (has_moments_) backend_->fill(moments, 0.0);
   };
+  if (!state.first_moments.empty() && !parameters_.gradients().defined()) parameters_.allocate(*backend_, dtype_);
   put(parameters_.first_moments(), state.first_moments);
   put(parameters_.second_moments(), state.second_moments);
   has_moments_ = !state.first_moments.empty();
@@ -510,8 +529,10 @@ TrainingMemoryNeed training_memory_need(const Recipe& recipe, Backend& device) {
   MeasuringBackend counter(device);
   Trainer trainer(recipe, counter, DType::f32, [](const ParameterStore&) {});
   const std::size_t reserved = counter.held_bytes();
+  trainer.parameters().allocate(counter, DType::f32);
+  const std::size_t training = counter.held_bytes() - reserved;
   for (int i = 0; i < RecordedWork::runs_until_recorded; ++i) trainer.step();
-  return {reserved, counter.peak_bytes()};
+  return {reserved, training, counter.peak_bytes()};
 }
 
 bool is_surely_small(const ParameterStore& store, std::int64_t tokens) {

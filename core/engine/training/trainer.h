@@ -189,7 +189,8 @@ class Trainer : Immovable {
 void check_setting(std::span<const Setting> settings, std::string_view key, double value);
 
 struct TrainingMemoryNeed {
-  std::size_t reserved = 0;  ///< from the start: weights, gradients, moments, examples
+  std::size_t reserved = 0;  ///< from the start: weights, examples
+  std::size_t training = 0;  ///< from the first step on, in addition: gradients, moments
   std::size_t peak = 0;      ///< maximum, while the arena finds its size
 };
 

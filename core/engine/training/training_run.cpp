@@ -95,6 +95,12 @@ void check_commands(const Recipe& recipe, const Trainer& trainer) {
   }
 }
 
+/// Saves the state that the run started from before anything changes it, unless that was done. Weights of a folder are
+/// saved no earlier, because a model that is only read needs no copy.
+void keep_start(History& history, const Trainer& trainer) {
+  if (history.frames() == 0) history.keep(trainer.save());
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Recipe recipe, Backend& backend, std::size_t history_limit, const Checkpoint* origin)
@@ -123,13 +129,15 @@ TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backe
     return;
   }
   check_commands(recipe_, *trainer_);
-  TrainerState state = trainer_->save();
   if (recipe_.checkpoint.contains("step")) {  // of another program's training, which is not repeated here
+    TrainerState state = trainer_->save();
     state.step = latest_step_ = recipe_.checkpoint["step"];
     trainer_->restore(state);
     record_.begin_after(state.step);
+    history_.keep(std::move(state));
+  } else if (recipe_.checkpoint.is_null()) {
+    keep_start(history_, *trainer_);
   }
-  history_.keep(std::move(state));
   apply_due_commands();  // they also apply to read-only runs
 }
 
@@ -238,6 +246,7 @@ std::shared_ptr<const Spectra> TrainingRun::last_numbered(std::int64_t step) con
 bool TrainingRun::begin_step() {
   if (numbered_.empty()) read_modes();
   if (!frozen_.empty() || next_of("surgery") != nullptr || next_of("skip") != nullptr) return false;
+  keep_start(history_, *trainer_);
   trainer_->begin_step();
   trainer_->prepare_batch();  // while the device computes
   is_under_way_ = true;
@@ -272,7 +281,10 @@ RehearsedStep TrainingRun::rehearse() {
 }
 
 bool TrainingRun::train_step() {
-  if (!is_under_way_ && numbered_.empty()) read_modes();
+  if (!is_under_way_) {
+    if (numbered_.empty()) read_modes();
+    keep_start(history_, *trainer_);
+  }
   const StepResult result = make_step();
   const bool is_known = result.finite && result.step <= latest_step_;
   if (!is_known) record_.append(result);
@@ -466,7 +478,9 @@ void TrainingRun::rebuild_config() {
 }
 
 std::int64_t TrainingRun::oldest_step() const {
-  return folder_ && !folder_->states().empty() ? folder_->near(0).step : history_.oldest();
+  return folder_ && !folder_->states().empty() ? folder_->near(0).step
+         : history_.frames() > 0               ? history_.oldest()
+                                               : step();
 }
 
 std::int64_t TrainingRun::latest_step() const {
@@ -474,9 +488,13 @@ std::int64_t TrainingRun::latest_step() const {
 }
 
 std::shared_ptr<const std::vector<KeptState>> TrainingRun::kept() const {
-  if (!folder_) return history_.kept();
+  if (!folder_ && history_.frames() > 0) return history_.kept();
   std::vector<KeptState> states;
-  for (const auto& [step, state] : folder_->states()) states.push_back({step, ""});
+  if (!folder_) {
+    states.push_back({step(), ""});
+  } else {
+    for (const auto& [step, state] : folder_->states()) states.push_back({step, ""});
+  }
   return std::make_shared<const std::vector<KeptState>>(std::move(states));
 }
 
@@ -532,6 +550,7 @@ void TrainingRun::jump_towards(std::int64_t target) {
 bool TrainingRun::restore_before(std::int64_t target) {
   if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
   if (folder_) return open_stored(folder_->near(target));
+  if (history_.frames() == 0) return false;  // nothing has changed since the start
   const TrainerState* kept = history_.before(target);
   if (kept == nullptr)
     throw Error(ExitCode::bad_input, "This snapshot starts at step " + std::to_string(oldest_step()) +
@@ -574,6 +593,7 @@ Recipe TrainingRun::recipe() const {
 }
 
 std::optional<Snapshot> TrainingRun::kept_snapshot(std::int64_t at) const {
+  if (history_.frames() == 0) return snapshot();
   const TrainerState* kept = history_.before(at);
   if (kept == nullptr) return std::nullopt;
   return snapshot_of(*kept);

@@ -39,6 +39,13 @@ void unmap(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+void give_back_pages(std::span<const std::byte> bytes) {
+  constexpr std::uintptr_t page = 4096;
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data()), begin = (first + page - 1) / page * page,
+             end = (first + bytes.size()) / page * page;
+  if (begin < end) ::madvise(const_cast<std::byte*>(bytes.data()) + (begin - first), end - begin, MADV_DONTNEED);
+}
+
 MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(path)) {
   try {
     const std::string_view text = header_text(bytes_, path.string());

@@ -22,6 +22,10 @@ struct TensorView {
   std::span<const std::byte> bytes;
 };
 
+/// Lets the system take the pages of a mapped file that lie within `bytes` out of this program's memory; they come back
+/// when they are read again.
+void give_back_pages(std::span<const std::byte> bytes);
+
 class MappedTensors {
  public:
   /// Checks the header against the file's size, as read_safetensors does. Throws Error(bad_input) naming the file.

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <ranges>
 
+#include "core/backend/parallel.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -165,6 +167,58 @@ std::span<const float> numbers_of(const std::vector<const TensorView*>& tensors,
   }
   return room;
 }
+
+/// Moves weights from a mapped file to float32 parameters piece by piece: threads widen a piece while the one before it
+/// travels to the device.
+class WeightStream : Immovable {
+ public:
+  WeightStream(Backend& backend, std::int64_t weights)
+      : backend_(&backend), pool_(weights < worth_threads ? 1 : std::min(processors(), most_threads)) {
+    for (Piece& piece : pieces_) {
+      piece.numbers = static_cast<float*>(backend.allocate_host(piece_size * sizeof(float)));
+      piece.sent = backend.make_event();
+    }
+  }
+  ~WeightStream() {  // pinned memory is not used again before its transfers have ended
+    for (const Piece& piece : pieces_) backend_->release_host(piece.numbers);
+  }
+
+  /// Sends a tensor to the numbers of `parameter` from `at` on. Returns the index in the parameter of the first number
+  /// that is NaN or infinite; -1 without one.
+  std::ptrdiff_t send(const TensorView& tensor, const Tensor& parameter, std::int64_t at) {
+    const std::size_t width = size_of(tensor.type);
+    const auto count = static_cast<std::int64_t>(tensor.bytes.size() / width);
+    for (std::int64_t first = 0; first < count; first += piece_size) {
+      const std::int64_t own = std::min<std::int64_t>(piece_size, count - first);
+      const std::span<const std::byte> bytes = tensor.bytes.subspan(static_cast<std::size_t>(first) * width);
+      Piece& piece = pieces_[turn_ ^= 1];
+      piece.sent->wait();
+      std::atomic<bool> is_finite = true;
+      pool_.for_ranges(own, piece_size / 16, [&](std::int64_t begin, std::int64_t end) {
+        const std::span<float> numbers(piece.numbers + begin, static_cast<std::size_t>(end - begin));
+        widen(tensor.type, bytes.subspan(static_cast<std::size_t>(begin) * width, numbers.size() * width), numbers);
+        if (first_non_finite(numbers) >= 0) is_finite = false;
+      });
+      if (!is_finite) return at + first + first_non_finite(std::span(piece.numbers, static_cast<std::size_t>(own)));
+      backend_->queue_upload({parameter.as<float>() + at + first, {own}, DType::f32}, piece.numbers);
+      piece.sent->set();
+    }
+    give_back_pages(tensor.bytes);
+    return -1;
+  }
+
+ private:
+  static constexpr std::int64_t piece_size = 1 << 20, worth_threads = 1 << 20;
+  static constexpr int most_threads = 8;
+  struct Piece {
+    float* numbers = nullptr;
+    std::unique_ptr<DeviceEvent> sent;
+  };
+  Backend* backend_;
+  ThreadPool pool_;
+  Piece pieces_[2];
+  int turn_ = 0;
+};
 
 const Parameter& parameter_of(const ParameterStore& store, const std::string& name) {
   const auto found = std::ranges::find_if(store.all(), [&](const Parameter& one) { return one.name == name; });
@@ -341,8 +395,15 @@ std::vector<std::string> CheckpointFolder::names() const {
 }
 
 std::string CheckpointFolder::hash() const {
+  constexpr std::size_t piece = std::size_t{64} << 20;
   Checksum sum;
-  for (const MappedTensors& shard : shards_) sum.update(shard.bytes());
+  for (const MappedTensors& shard : shards_) {
+    for (std::size_t first = 0; first < shard.bytes().size(); first += piece) {
+      const auto bytes = shard.bytes().subspan(first, std::min(piece, shard.bytes().size() - first));
+      sum.update(bytes);
+      give_back_pages(bytes);
+    }
+  }
   return hex16(sum.digest());
 }
 
@@ -482,20 +543,33 @@ bool Checkpoint::is_one_layer() const {
 }
 
 void Checkpoint::load(ParameterStore& store) const {
+  WeightStream stream(store.backend(), store.count());
   std::vector<float> room, own;
   for (const WeightMatch& match : plan_.weights) {
     const Parameter& parameter = parameter_of(store, match.parameter);
-    std::span<const float> values = numbers_of(tensors_of(match), elements_of(tensor_shape(parameter, match)), room);
+    const std::vector<const TensorView*> tensors = tensors_of(match);
+    const auto refuse_number = [&](std::ptrdiff_t at) {
+      throw Error(ExitCode::bad_input, folder_.folder().string() + ": " + in_quotes(match.names.front()) +
+                                           " holds NaN or infinity at index " + std::to_string(at) +
+                                           "; take an earlier checkpoint");
+    };
+    if (!tensors.empty() && match.rows.empty() && store.dtype() == DType::f32) {
+      std::int64_t done = 0;
+      for (const TensorView* tensor : tensors) {
+        if (const std::ptrdiff_t at = stream.send(*tensor, parameter.value, done); at >= 0) refuse_number(at);
+        done += static_cast<std::int64_t>(elements_of(tensor->shape));
+      }
+      LoadingWatch::tell(parameter);
+      continue;
+    }
+    std::span<const float> values = numbers_of(tensors, elements_of(tensor_shape(parameter, match)), room);
     if (!match.rows.empty()) {
       if (values.data() != room.data()) room.assign(values.begin(), values.end());
       own.resize(static_cast<std::size_t>(parameter.shape.elements()));
       move_rows(own, room, match, false);
       values = own;
     }
-    if (const std::ptrdiff_t at = first_non_finite(values); at >= 0)
-      throw Error(ExitCode::bad_input, folder_.folder().string() + ": " + in_quotes(match.names.front()) +
-                                           " holds NaN or infinity at index " + std::to_string(at) +
-                                           "; take an earlier checkpoint");
+    if (const std::ptrdiff_t at = first_non_finite(values); at >= 0) refuse_number(at);
     if (store.dtype() == DType::f32) {
       store.backend().upload(parameter.value, values.data());
     } else {

@@ -242,6 +242,9 @@ void round_numbers(const CudaBackend& backend, std::int64_t count, const Rows<fl
 }  // namespace
 
 void CudaBackend::fill(const Tensor& x, double value) {
+  const bool is_beyond_kernels = x.elements() >= std::int64_t{1} << 32;  // all weights of a large model
+  if (is_beyond_kernels && x.contiguous() && value == 0.0)
+    return check_cuda(cudaMemsetAsync(x.data, 0, x.bytes(), stream()), "clearing memory");
   if (x.dtype == DType::bf16) {
     fill_with<Bf16>(*this, x, value);
   } else {

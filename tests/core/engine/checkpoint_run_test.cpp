@@ -112,6 +112,26 @@ TEST(CheckpointRun, IsNamedByItsRecipe) {
   fs::rename(made.folder().string() + "_gone", made.folder());
 }
 
+TEST(CheckpointRun, HoldsItsWeightsAloneUntilItTrains) {
+  const MadeModel made("weights_alone", 48, 4000, 2);
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  const std::unique_ptr<TrainingRun> run = make_run(open_saved_run(made.folder()), *backend);
+  const std::size_t weights = run->trainer().parameters().values().bytes(), opened = backend->held_bytes();
+  EXPECT_LT(opened, weights + weights / 4);
+  EXPECT_EQ(run->history().bytes(), 0u) << "its first state is in the folder";
+  EXPECT_EQ(run->kept()->size(), 1u);
+  EXPECT_EQ(run->oldest_step(), 0);
+  const std::string start = run->trainer().checksum();
+  run->trainer().evaluate(2);
+  run->go_to(0);
+  EXPECT_FALSE(run->trainer().parameters().gradients().defined());
+  ASSERT_TRUE(run->train_step());
+  EXPECT_GE(backend->held_bytes(), 4 * weights);
+  EXPECT_NE(run->trainer().checksum(), start);
+  run->go_to(0);
+  EXPECT_EQ(run->trainer().checksum(), start);
+}
+
 TEST(CheckpointRun, CarriesNoPathOfThisMachine) {
   const MadeModel made("private", 24, 40, 1);
   std::ofstream(made.folder() / "tokenizer.json") << R"({"model": {"vocab": {"a": 0}}})";

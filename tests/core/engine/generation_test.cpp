@@ -3,9 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {
@@ -50,6 +56,54 @@ TEST_F(Generation, WithoutTemperatureTheMostProbableTokenFollows) {
     const std::span<const double> row(logits.data() + (t - 1) * 29, 29);
     EXPECT_EQ(std::ranges::max_element(row) - row.begin(), all[t]) << t;
   }
+}
+
+/// All tokens in order of their logits, as a stable sort leaves them, and the one that the next random number chooses.
+int drawn_from_all_in_order(std::span<const double> logits, const GenerationOptions& options, Random& random) {
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  if (options.temperature <= 0) return static_cast<int>(order.front());
+  if (options.top > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(options.top)));
+  const double largest = logits[order.front()];
+  std::vector<double> sums;
+  double sum = 0;
+  for (const std::size_t token : order)
+    sums.push_back(sum += std::exp((logits[token] - largest) / options.temperature));
+  const auto found = std::ranges::upper_bound(sums, random.uniform() * sum);
+  return static_cast<int>(order[std::min(static_cast<std::size_t>(found - sums.begin()), order.size() - 1)]);
+}
+
+TEST(DrawToken, IsThatOfAllTokensInOrderWithoutSortingThem) {
+  Random numbers(5);
+  std::size_t beyond_the_first = 0;
+  for (const double spread : {0.0, 0.01, 1.0, 6.0}) {  // 0: all are equal
+    std::vector<double> logits;
+    for (int i = 0; i < 5000; ++i) logits.push_back(std::round(spread * numbers.normal() * 8) / 8);  // many are equal
+    for (const GenerationOptions& options : {GenerationOptions{.temperature = 0},
+                                             {.temperature = 1},
+                                             {.temperature = 0.3},
+                                             {.temperature = 1, .top = 1},
+                                             {.temperature = 2, .top = 40},
+                                             {.temperature = 1, .top = 4000},
+                                             {.temperature = 1, .top = 9000}}) {
+      Random one(11), other(11);
+      for (int i = 0; i < 40; ++i) {
+        const int wanted = drawn_from_all_in_order(logits, options, one);
+        ASSERT_EQ(draw_token(logits, options, other), wanted) << spread << " " << options.temperature << " " << i;
+        if (logits[static_cast<std::size_t>(wanted)] < spread) ++beyond_the_first;
+      }
+      EXPECT_EQ(one.uniform(), other.uniform()) << "both take as many random numbers";
+    }
+  }
+  EXPECT_GT(beyond_the_first, 100u) << "some draws end far down the order";
+}
+
+TEST(DrawToken, RefusesWhatIsNoNumber) {
+  Random random(1);
+  for (const double broken : {std::nan(""), std::numeric_limits<double>::infinity()})
+    EXPECT_THROW(draw_token(std::vector<double>{1, broken, 2}, {}, random), Error);
+  EXPECT_EQ(draw_token(std::vector<double>{1, -std::numeric_limits<double>::infinity()}, {}, random), 0);
 }
 
 TEST_F(Generation, TheSameDrawWritesTheSame) {

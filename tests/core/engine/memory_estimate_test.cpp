@@ -117,6 +117,32 @@ TEST(MemoryEstimate, ATrainingThatDoesNotFitIsRefusedBeforeItsFirstStepReservesA
   EXPECT_THROW(trainer.step(), Error) << "and a larger one is counted again";
 }
 
+TEST(MemoryEstimate, MoreWeightsThan32BitsCountAreCountedAndNamedBeforeTheyAreReserved) {
+  nlohmann::json json = small_recipe_json();
+  json["model"] = nlohmann::json::parse(R"({"d_model": 16384, "vocab": 128, "blocks":
+      [{"mlp": {"kind": "swiglu", "d_ff": 65536}, "repeat": 2}]})");
+  json["task"] = {{"kind", "stories"}, {"length", 16}};
+  json["training"]["batch"] = 2;
+  const Recipe recipe = parse_recipe(json, "huge");
+  const std::size_t weights = std::size_t{2} * 3 * 16384 * 65536 * sizeof(float);
+  ASSERT_GT(weights / sizeof(float), std::size_t{1} << 32);
+  SmallMachine narrow(std::size_t{8} << 30);
+  const TrainingMemoryNeed need = training_memory_need(recipe, narrow);
+  EXPECT_GT(need.reserved, weights);
+  EXPECT_LT(need.reserved, weights + weights / 100);
+  EXPECT_GT(need.training, 3 * weights);
+  EXPECT_GT(need.peak, need.reserved + need.training);
+  try {
+    Trainer trainer(recipe, narrow);
+    ADD_FAILURE() << "it does not fit";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::out_of_memory);
+    EXPECT_THAT(error.what(), testing::HasSubstr("weights take 25.8 GB"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("float32"));
+  }
+  EXPECT_EQ(narrow.held_bytes(), 0u);
+}
+
 TEST(MemoryEstimate, AWideVocabularyNeedsRoomForAChunkOfItsLogitsOnce) {
   nlohmann::json json = small_recipe_json();
   json["model"] = nlohmann::json::parse(R"({"d_model": 4, "vocab": 8192, "tie_embedding": true, "blocks": []})");
