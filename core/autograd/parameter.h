@@ -41,9 +41,9 @@ class ParameterStore : Immovable {
   /// Declares a parameter; before `allocate`. Weight decay applies to matrices, not to vectors and scalars. Names must
   /// be unique.
   Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise);
-  /// Reserves the flat buffers (values, gradients, moments), all zero, and memory for rounded values.
+  /// Reserves the flat buffers, all zero, and memory for rounded values: what `allocate_values` has left out, or all.
   void allocate(Backend& backend, DType dtype);
-  /// Reserves the values alone, for a copy that is never trained: there are no gradients and no moments.
+  /// Reserves the values alone, for a model that is not trained or not yet: there are no gradients and no moments.
   void allocate_values(Backend& backend, DType dtype);
   /// Start values: a pure function of (seed, parameter name).
   void initialise(std::uint64_t seed);
