@@ -46,6 +46,12 @@ inline void put_button(ImGuiIO& io, int button, bool is_down) {
   io.MouseDown[button] = is_down;
 #endif
 }
+/// A button's state from a queue of the window's own; newer versions have one.
+inline void keep_button([[maybe_unused]] ImGuiIO& io, [[maybe_unused]] int button, [[maybe_unused]] bool is_down) {
+#if IMGUI_VERSION_NUM < 18700
+  io.MouseDown[button] = is_down;
+#endif
+}
 inline void put_wheel(ImGuiIO& io, float amount) {
 #if IMGUI_VERSION_NUM >= 18700
   io.AddMouseWheelEvent(0, amount);

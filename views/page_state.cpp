@@ -24,9 +24,6 @@ void add_note(PageState& state, Severity severity, std::string text, double now)
 
 void complete_hint(PageState& state, const Command& command) {
   if (command.name == "drag_mode") state.hints.is_drag_due = false;
-  for (const char* deed : {"toggle_run", "pause", "time_left", "rewind"}) {
-    if (command.name == deed) state.hints.is_time_due = false;
-  }
 }
 
 void note_events(PageState& state, const Observation& observation, double now) {

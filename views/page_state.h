@@ -91,8 +91,8 @@ struct ShownPanel {
 /// A row of panels of the last frame; `name` is that of its shares in PageState::splits.
 struct ShownRow {
   std::string name;
-  std::vector<double> shares;
-  std::vector<std::string> panels;
+  std::vector<double> shares;                               ///< of its columns
+  std::vector<std::pair<std::string, std::size_t>> panels;  ///< each with its column
 };
 
 /// The arrangement of the page; the user can save it under a name, and the window from start to start.
@@ -129,6 +129,7 @@ struct PickerState {
 };
 
 struct LessonStepPlan;
+constexpr int no_vote = -1;  ///< the answer of a hall that goes on without one
 
 /// The open lesson. The window's lesson_player plays it, the pane shows it.
 struct LessonPane {
@@ -137,25 +138,28 @@ struct LessonPane {
   std::string source;           ///< its name or path
   std::optional<double> began;  ///< when it was opened or restarted by itself; seconds since the window opened
   std::size_t step = 0;
-  int begun = 0;                             ///< number of times that a step was begun
-  std::size_t deed = 0;                      ///< next deed in the step's plan
-  std::optional<std::uint64_t> waits_for;    ///< waits until this many commands are carried out and training pauses
-  bool asks = false;                         ///< the question waits for an answer
-  int answered = 0;                          ///< chosen answer, counted from 1; 0: none yet
-  std::vector<bool> reached;                 ///< by goal, in the order of its lines
-  std::map<std::string, Quantity> at_start;  ///< numbers with which its goals compare
-  std::map<std::string, double> values;      ///< of the dragged numbers in its text
-  std::string dragged;                       ///< the number being dragged; empty: none
-  double grabbed = 0;                        ///< its share of its range at the start of the drag
-  std::string problem;                       ///< why the changed file cannot be read; empty: it can
-  std::int64_t written = 0, looked_at = 0;   ///< times of the file's last change and check, the latter in half seconds
-  double width = 380;                        ///< of the pane, in layout units
+  int begun = 0;                              ///< number of times that a step was begun
+  std::size_t deed = 0;                       ///< next deed in the step's plan
+  std::optional<std::uint64_t> waits_for;     ///< waits until this many commands are carried out and training pauses
+  bool asks = false;                          ///< the question waits for an answer
+  int answered = 0;                           ///< chosen answer, counted from 1; 0: none yet; or `no_vote`
+  std::vector<bool> reached;                  ///< by goal, in the order of its lines
+  std::map<std::string, Quantity> at_start;   ///< numbers with which its goals compare
+  std::optional<double> shown_before, shown;  ///< its large number: at its start or its question, and now
+  std::map<std::string, double> values;       ///< of the dragged numbers in its text
+  std::string dragged;                        ///< the number being dragged; empty: none
+  double grabbed = 0;                         ///< its share of its range at the start of the drag
+  std::string problem;                        ///< why the changed file cannot be read; empty: it can
+  std::int64_t written = 0, looked_at = 0;    ///< times of the file's last change and check, the latter in half seconds
+  double width = 380;                         ///< of the pane, in layout units
+  bool is_cut = false;                        ///< in the last frame: its text is longer than its place
 };
 
-/// The two hints of a first start; each disappears after its deed.
+/// The hint of a first start, which disappears after its deed, and the introduction, which the user closes.
 struct HintState {
-  bool is_drag_due = false, is_time_due = false;
-  std::optional<Point> dot;  ///< a slow mode of the last frame that can be dragged
+  bool is_drag_due = false, is_intro_due = false;
+  int mode = -1;             ///< number of the mode that the answers need most, while its plane is drawn
+  std::optional<Point> dot;  ///< where the last frame drew it
 };
 
 /// A slider or number in change; its new value is sent at the end of the drag.
@@ -181,7 +185,6 @@ struct CardState {
 struct PageView : Layout {
   Selection selection;
   std::string maximised;  ///< id of the enlarged panel
-  int panel_page = 0;     ///< page of the workspace, if not all panels fit
   bool operator==(const PageView&) const = default;
 };
 
@@ -219,7 +222,6 @@ struct PageState : PageView {
   std::vector<ShownRow> shown_rows;
   std::string rows_name;           ///< name of the shares of those rows in `splits`
   std::vector<double> row_shares;  ///< of the page's height
-  int panel_pages = 1;
   std::vector<std::string> shown_sliders;
   std::string drawn_panel;            ///< the panel being drawn
   bool right_click_is_taken = false;  ///< used in this frame, by a dot or a plot
@@ -252,6 +254,9 @@ struct PageState : PageView {
 
 /// Requests another frame at this time, or at once.
 inline void ask_frame(PageState& state, double at = 0) { state.wake_at = std::min(state.wake_at, at); }
+
+/// Whether the page is the slide of a lesson: picture and text, without frames and controls.
+inline bool is_slide(const PageState& state) { return state.presenting && state.lesson.lesson; }
 
 /// The plot under the pointer or chosen by keys in the last frame; nullptr without one.
 const ShownPlot* meant_plot(const PageState& state);

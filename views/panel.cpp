@@ -55,7 +55,10 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
     const bool ends = text.ends_with('.') || text.ends_with('?');
     text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
   }
-  draw_sentence(frame, text, area);
+  if (panel.kind->asks.command.empty() || frame.state.is_locked) return void(draw_sentence(frame, text, area));
+  const auto& [name, value, title] = panel.kind->asks;
+  if (draw_offer(frame, text, area, title, panel.kind->about))
+    frame.commands.send({std::string(name), std::string(value)});
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
@@ -105,16 +108,16 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 
   row_text(frame.look, canvas, title_row, panel.kind->title,
            {title_size, FontFace::semibold, theme.text, Anchor::start});
-  const Rect text = rest(right - frame.px(8));
-  // Without a figure the sentence is shown in its place.
-  if (text.width > frame.px(40) && !figures.empty()) {
-    row_text(
-        frame.look, canvas, text,
-        panel.kind->subtitle(frame.seen(), frame.state.selection) + without_interventions(*panel.kind, frame.seen()),
-        {small_size, FontFace::regular, theme.faint, Anchor::start, true});
-  }
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
   if (press.double_clicked) frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
+  // Without a figure the sentence is shown in its place. What does not fit is in the hint.
+  if (const Rect text = rest(right - frame.px(8)); !figures.empty()) {
+    const std::string whole =
+        panel.kind->subtitle(frame.seen(), frame.state.selection) + without_interventions(*panel.kind, frame.seen());
+    const std::string shown = fitting_parts(canvas, whole, text.width, frame.px(small_size));
+    row_text(frame.look, canvas, text, shown, {small_size, FontFace::regular, theme.faint, Anchor::start, true});
+    if (press.hovered && shown != whole && mouse_place().x > left) hint_box(frame, row, whole);
+  }
   card_target(frame, panel.kind->id, title_row);
 }
 
@@ -133,25 +136,24 @@ double draw_sentence(const Frame& frame, std::string_view text, const Rect& area
   FigureCanvas canvas = frame.look.canvas();
   const double width = area.width - frame.px(32), height = frame.px(20);
   const std::vector<std::string> lines = wrapped_text(canvas, text, width, frame.px(body_size), FontFace::regular, 4);
-  double y = area.y + (area.height - below - static_cast<double>(lines.size()) * height) / 2;
-  for (const std::string& line : lines) {
-    row_text(frame.look, canvas, {area.x + frame.px(16), y, width, height}, line,
-             {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
-    y += height;
-  }
-  return y;
+  const double y = area.y + (area.height - below - static_cast<double>(lines.size()) * height) / 2;
+  return text_lines(frame.look, canvas, {area.x + frame.px(16), y, width, height}, lines, height,
+                    {body_size, FontFace::regular, frame.look.theme->faint, Anchor::middle});
+}
+
+bool draw_offer(const Frame& frame, std::string_view text, const Rect& area, std::string_view label,
+                std::string_view hint) {
+  const double gap = frame.px(8), height = frame.px(28), width = button_width(frame, label, Icon::none);
+  const double end = draw_sentence(frame, text, area, gap + height);
+  const Rect row{area.x + (area.width - width) / 2, end + gap, width, height};
+  return button(frame, "offer", row.x, row, label, Icon::none, ButtonKind::normal, hint).clicked;
 }
 
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset) {
   const std::string& model = frame.seen().model.name;
   const std::string text = std::string(why) + (model.empty() ? "" : " The model " + model + " has none.");
-  const double gap = frame.px(8), height = frame.px(28);
-  const double end = draw_sentence(frame, text, area, preset ? gap + height : 0);
-  if (!preset) return;
-  const std::string label = "Open " + preset->name;
-  const double width = button_width(frame, label, Icon::none);
-  const Rect row{area.x + (area.width - width) / 2, end + gap, width, height};
-  if (button(frame, "open preset", row.x, row, label, Icon::none, ButtonKind::normal, preset->title).clicked)
+  if (!preset) return void(draw_sentence(frame, text, area));
+  if (draw_offer(frame, text, area, "Open " + preset->name, preset->title))
     frame.commands.send("load", {{"preset", preset->name}});
 }
 
@@ -172,6 +174,14 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
             press.hovered ? theme.text : theme.dim);
   if (press.hovered && !hint.empty()) hint_box(frame, box, hint);
   return {box.x - frame.px(2), press.clicked};
+}
+
+double command_button(const Frame& frame, double right, const Rect& row, const ChipCommand& command,
+                      std::string_view label, Icon icon, ButtonKind kind, std::string_view hint) {
+  const double x = right - button_width(frame, label, icon);
+  if (button(frame, (command.name + std::string(label)).c_str(), x, row, label, icon, kind, hint).clicked)
+    frame.commands.send(command.name, command.fields);
+  return x;
 }
 
 double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
@@ -213,10 +223,14 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
 void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  canvas.fill_rect(area, frame.px(8), theme.panel);
-  const bool is_focused = frame.state.focused_panel == panel.kind->id;
-  canvas.stroke_rect(area, frame.px(8),
-                     {is_focused ? theme.accent : theme.hairline, std::max(1.0, std::round(frame.px(1))), Dash::solid});
+  const bool slide = is_slide(frame.state);
+  if (!slide) {
+    const bool is_focused = frame.state.focused_panel == panel.kind->id;
+    canvas.fill_rect(area, frame.px(8), theme.panel);
+    canvas.stroke_rect(
+        area, frame.px(8),
+        {is_focused ? theme.accent : theme.hairline, std::max(1.0, std::round(frame.px(1))), Dash::solid});
+  }
   if (area.contains(mouse_place()) &&
       ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows | ImGuiHoveredFlags_AllowWhenBlockedByActiveItem)) {
     frame.state.hovered_panel = panel.kind->id;
@@ -225,9 +239,14 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   frame.state.drawn_panel = panel.kind->id;
   ImGui::PushID(panel.kind->id.data());
   const std::vector<Figure>& figures = frame.figures.figures(*panel.kind, frame.observation, frame.state.selection);
-  draw_header(frame, panel, figures, area);
-  Rect body{area.x + frame.px(4), area.y + frame.px(header_height), area.width - frame.px(8),
-            area.height - frame.px(header_height) - frame.px(6)};
+  // On a slide only panels next to others need their names.
+  const double head = slide && area.width > 0.4 * window_bounds().width ? 0 : frame.px(header_height);
+  if (!slide) draw_header(frame, panel, figures, area);
+  if (slide && head > 0)
+    row_text(frame.look, canvas, {area.x + frame.px(8), area.y, area.width, head}, panel.kind->title,
+             {title_size, FontFace::semibold, theme.text, Anchor::start});
+  Rect body{area.x + frame.px(4), area.y + head, area.width - frame.px(8),
+            area.height - head - (slide ? 0 : frame.px(6))};
   if (fits(*panel.kind, frame.seen().model)) body.height -= draw_work_offer(frame, *panel.kind, body);
   if (body.width > frame.px(60) && body.height > frame.px(40)) panel.draw(frame, panel, figures, body);
   ImGui::PopID();
@@ -264,6 +283,9 @@ void interfere(Frame& frame, const PlotResponse& response) {
       MoveMode{mode->name,
                {std::clamp(response.drag->x / scale, -4.0, 4.0), std::clamp(response.drag->y / scale, -4.0, 4.0)},
                !response.drag->is_over});
+  // The readout is that of the dragged mode.
+  if (frame.state.selection.mode != there->mode)
+    frame.commands.send("select", {{"layer", std::int64_t{there->layer}}, {"mode", std::int64_t{there->mode}}});
 }
 
 /// The path of training: a click on a recorded step rewinds to it.

@@ -33,6 +33,9 @@ void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Fi
                           const FigureHandler& handler);
 /// A sentence in the middle of an area, with `below` of its height free under it; returns the lower end of its lines.
 double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below = 0);
+/// The sentence with a button below it; returns whether it was clicked.
+bool draw_offer(const Frame& frame, std::string_view text, const Rect& area, std::string_view label,
+                std::string_view hint);
 /// Instead of panels or figures: the reason, and a button that opens a suitable preset (nullptr: none).
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset);
 /// The whole panel with frame, header and body. Sets PageState::hovered_panel.
@@ -49,7 +52,9 @@ struct ChipCommand {
   std::string name;
   std::vector<CommandField> fields;
 };
-/// A switch that sends a command when it is clicked; returns its left edge.
+/// A button, or a switch, that ends at `right` and sends a command when it is clicked; returns its left edge.
+double command_button(const Frame& frame, double right, const Rect& row, const ChipCommand& command,
+                      std::string_view label, Icon icon, ButtonKind kind, std::string_view hint);
 double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
                     std::string_view label, bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
 

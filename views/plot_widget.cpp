@@ -25,7 +25,8 @@ void draw_caption(Frame& frame, const Figure& figure, const Rect& row) {
   const double title = row_text(frame.look, canvas, row, figure.title,
                                 {small_size, FontFace::semibold, theme.text, Anchor::start, true});
   const double x = row.x + title + frame.px(8);
-  row_text(frame.look, canvas, {x, row.y, row.right() - x, row.height}, figure.subtitle,
+  row_text(frame.look, canvas, {x, row.y, row.right() - x, row.height},
+           fitting_parts(canvas, figure.subtitle, row.right() - x, frame.px(tiny_size)),
            {tiny_size, FontFace::regular, theme.faint, Anchor::start, true});
   if (const FormulaCard* card = card_of_figure(figure.id))
     card_target(frame, card->id, {row.x, row.y, title, row.height});
@@ -160,16 +161,12 @@ void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry
   frame.commands.send("menu", fields);
 }
 
-/// The dot farthest out, for the hint about dragging: it has the longest memory.
-void note_slow_dot(Frame& frame, const Figure& figure, const FigureGeometry& geometry) {
-  if (frame.state.hints.dot) return;
-  double farthest = 0;
+/// The dot of the mode that the answers need most, for the hint about dragging.
+void note_hinted_dot(Frame& frame, const Figure& figure, const FigureGeometry& geometry) {
   for (const DrawnPoint& drawn : geometry.points) {
-    const ScatterPoint& point = std::get<Scatter>(figure.series[drawn.series]).points[drawn.point];
-    const double distance = std::hypot(point.x, point.y);
-    if (point.mode.number < 0 || point.mode.is_pair || point.presence < 1 || distance <= farthest) continue;
-    farthest = distance;
-    frame.state.hints.dot = Point{drawn.place.x, drawn.place.y + drawn.radius};
+    const DotMode mode = std::get<Scatter>(figure.series[drawn.series]).points[drawn.point].mode;
+    if (mode.number == frame.state.hints.mode && mode.number >= 0 && !mode.is_pair)
+      frame.state.hints.dot = Point{drawn.place.x + drawn.radius, drawn.place.y};
   }
 }
 
@@ -277,6 +274,7 @@ FigureView view_in(const Frame& frame, PlotState& state, const Figure& figure, c
   FigureView view = view_of(state, frame.look.figure_text(options.text_size));
   view.thinned = &state.thinned;
   view.legend_rows = max_legend_rows;
+  view.is_bare = is_slide(frame.state) && figure.equal_aspect;
   if (!frame.state.crosshair.axis.empty() && frame.state.crosshair.axis == figure.x.label)
     view.cursor_x = frame.state.crosshair.x;
   const Selection& selection = frame.state.selection;
@@ -388,7 +386,7 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   }
   if (point || over.label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
   draw_hidden_labels(frame, hidden);
-  if (options.moves_points) note_slow_dot(frame, figure, geometry);
+  if (options.moves_points) note_hinted_dot(frame, figure, geometry);
   if (options.moves_points) drag_point(frame, figure, geometry, point, response);
   const bool holds_cursor = drag_cursor(frame, figure, geometry, state, response.hovered);
   const bool clicked = !response.drag && !holds_cursor &&

@@ -38,6 +38,14 @@ std::string cut_text(const Canvas& canvas, std::string_view text, double width, 
   return cut.empty() ? "" : cut + "…";
 }
 
+std::string fitting_parts(const Canvas& canvas, std::string text, double width, double size) {
+  while (!text.empty() && math_width(canvas, text, size, FontFace::regular) > width) {
+    const std::size_t end = text.rfind(" · ");
+    text.resize(end == std::string::npos ? 0 : end);
+  }
+  return text;
+}
+
 std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
                                       FontFace face, std::size_t max_lines) {
   std::vector<std::string> lines(1);
@@ -74,6 +82,16 @@ double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_v
   }
   draw_math(canvas, {x, baseline_in(row, size)}, cut, drawn);
   return math_width(canvas, cut, size, style.face);
+}
+
+double text_lines(const Look& look, Canvas& canvas, const Rect& area, std::span<const std::string> lines, double height,
+                  const RowText& style) {
+  double y = area.y;
+  for (const std::string& line : lines) {
+    row_text(look, canvas, {area.x, y, area.width, height}, line, style);
+    y += height;
+  }
+  return y;
 }
 
 Press press_area(const char* id, const Rect& area) {
@@ -148,7 +166,7 @@ double icon_room(const Frame& frame, std::string_view label, Icon icon) {
 }  // namespace
 
 double button_width(const Frame& frame, std::string_view label, Icon icon) {
-  const FigureCanvas canvas = frame.look.canvas();
+  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);  // also before the frame has a window
   const FontFace face = FontFace::regular;
   return frame.px(24) + icon_room(frame, label, icon) + canvas.text_width(label, frame.px(body_size), face);
 }
@@ -333,10 +351,8 @@ void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
   const double below = area.bottom() + frame.px(6);
   const Rect box{x, below + height < bounds.bottom() ? below : area.y - frame.px(6) - height, width, height};
   card_ground(frame, canvas, box);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    row_text(frame.look, canvas, {box.x + frame.px(10), box.y + frame.px(4) + static_cast<double>(i) * row, width, row},
-             lines[i], {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
-  }
+  text_lines(frame.look, canvas, {box.x + frame.px(10), box.y + frame.px(4), width, height}, lines, row,
+             {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
 }
 
 FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box) {

@@ -24,9 +24,15 @@ struct RowText {
 double row_text(const Look& look, Canvas& canvas, const Rect& row, std::string_view text, const RowText& style);
 /// The text, cut with "…" to fit `width` pixels on this canvas.
 std::string cut_text(const Canvas& canvas, std::string_view text, double width, double size, FontFace face);
+/// As many of the parts between " · " as fit, so that no word is cut; empty if not even the first one fits.
+std::string fitting_parts(const Canvas& canvas, std::string text, double width, double size);
 /// Words broken into lines that fit `width` pixels, at most `max_lines`; the last one is cut.
 std::vector<std::string> wrapped_text(const Canvas& canvas, std::string_view text, double width, double size,
                                       FontFace face, std::size_t max_lines);
+
+/// Lines from the top of an area down, each `height` high; returns their lower end.
+double text_lines(const Look& look, Canvas& canvas, const Rect& area, std::span<const std::string> lines, double height,
+                  const RowText& style);
 
 /// The pointer's actions on an area, which takes part in Dear ImGui's focus, so that areas on top win.
 struct Press {

@@ -6,7 +6,7 @@
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
-#include "views/widgets.h"
+#include "views/panel.h"
 
 namespace afterglow {
 
@@ -16,12 +16,10 @@ constexpr double long_seconds = 8, minute = 60, short_whole = 10 * minute, row_h
 
 void offer(Frame& frame, const AnalysisWork& work, double part, const std::string& label, const Rect& row,
            double& right) {
-  const double width = button_width(frame, label, Icon::none);
-  right -= width;
-  const std::string hint = "Measures " + (part < 1 ? number_text(100 * part, 2) + " % of it" : "all of it");
-  if (button(frame, label.c_str(), right, row, label, Icon::none, ButtonKind::normal, hint).clicked)
-    frame.commands.send("measure", {{"analysis", std::string(work.name)}, {"part", part}});
-  right -= frame.px(6);
+  right = command_button(frame, right, row, {"measure", {{"analysis", std::string(work.name)}, {"part", part}}}, label,
+                         Icon::none, ButtonKind::normal,
+                         "Measures " + (part < 1 ? number_text(100 * part, 2) + " % of it" : "all of it")) -
+          frame.px(6);
 }
 
 }  // namespace

@@ -428,6 +428,11 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (words.empty()) return;
   const std::string& word = words.front();
   const bool is_file = std::filesystem::exists(word);
+  if (word == "text" && !is_file) {
+    if (words.size() != 2) throw Error(ExitCode::usage, "name the file: `afterglow text FILE`");
+    options.session.opened = std::make_shared<SavedRun>(read_text(words[1]));
+    return;
+  }
   if (!is_file && !is_preset(word) && !is_lesson(word)) refuse_unknown_word(app, word);
   if (words.size() > 1)
     throw Error(ExitCode::usage, "the window opens one file or preset; \"" + words[1] + "\" is one too many");

@@ -131,7 +131,8 @@ void take_data(nlohmann::json& task, const std::string& file) {
     task["hash"] = hex16(checksum(std::as_bytes(std::span(content))));
     return;
   }
-  throw Error(ExitCode::usage, "task " + kind + " takes no --data; tasks that read a file are " + with_files);
+  throw Error(ExitCode::usage, "task " + kind + " takes no --data; tasks that read a file are " + with_files +
+                                   "; `--recipe FILE.txt` takes a text with a model for it");
 }
 
 void take_text(nlohmann::json& task, const std::string& file) {

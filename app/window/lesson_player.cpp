@@ -87,6 +87,17 @@ void tick_goals(PageState& page, const Observation& now) {
   }
 }
 
+/// Takes the step's large number; while its question is open, that is the one before the change.
+void follow_shown(PageState& page, const Observation& now) {
+  LessonPane& pane = page.lesson;
+  if (!plan_of(pane).shown) return;
+  CurveStore curves;
+  const auto found = find_number(plan_of(pane).shown->name, now, page.selection, curves);
+  if (!found) return;
+  pane.shown = found->number;
+  if (!pane.shown_before || pane.asks) pane.shown_before = found->number;
+}
+
 /// Whether the deed is done, so that the next one may follow.
 bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& around) {
   LessonPane& pane = page.lesson;
@@ -145,7 +156,7 @@ void open_lesson_on(PageState& page, const std::string& name_or_path) {
   pane.written = written_at(name_or_path);
   show(pane, opened);
   page.lesson = std::move(pane);
-  page.hints = {};
+  page.hints.is_drag_due = false;
   begin_lesson_step(page, 0);
 }
 
@@ -161,6 +172,7 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
   pane.answered = 0;
   pane.reached.assign(plan_of(pane).goals.size(), false);
   pane.at_start.clear();
+  pane.shown_before = pane.shown = std::nullopt;
   pane.values.clear();
   pane.dragged.clear();
   PageView fresh;  // until the lesson names a workspace
@@ -176,7 +188,7 @@ bool answer_lesson(PageState& page, int choice) {
   LessonPane& pane = page.lesson;
   if (!pane.lesson || !pane.asks) return false;
   const auto choices = static_cast<int>(plan_of(pane).question->choices.size());
-  if (choice < 1 || choice > choices) return false;
+  if (choice != no_vote && (choice < 1 || choice > choices)) return false;
   pane.answered = choice;
   pane.asks = false;
   return true;
@@ -199,6 +211,7 @@ void follow_lesson(PageState& page, const LessonSurroundings& around) {
     ++pane.deed;
     if (pane.deed == plan.start) choose_workspace(page, around.now.model);
   }
+  if (pane.deed >= plan.start) follow_shown(page, around.now);
   if (pane.deed >= plan.start && keep_start(page, around.now)) tick_goals(page, around.now);
 }
 
@@ -214,6 +227,7 @@ AnalysisSet analyses_of_lesson(const PageState& page) {
   each_side(plan_of(page.lesson).goals, [&](const ConditionSide& side) {
     if (!side.name.empty()) analyses |= analyses_of_number(side.name);
   });
+  if (const auto& shown = plan_of(page.lesson).shown) analyses |= analyses_of_number(shown->name);
   return analyses;
 }
 

@@ -107,6 +107,8 @@ WindowSettings parse_settings(std::string_view text, const std::string& where) {
   take_layouts(object, settings.layouts);
   take_recent(object, settings.recent);
   settings.is_first_start = false;
+  if (const auto field = object.find("intro"); field != object.end() && field->is_boolean())
+    settings.shows_intro = *field;
   return settings;
 }
 
@@ -117,6 +119,7 @@ json to_json(const WindowSettings& settings) {
           {"width", settings.width},
           {"height", settings.height},
           {"workspace", settings.workspace},
+          {"intro", settings.shows_intro},
           {"splits", settings.splits},
           {"shown_figure", settings.shown_figure},
           {"layouts", to_json(settings.layouts)},
@@ -151,7 +154,8 @@ void apply_settings(const WindowSettings& settings, PageState& page) {
   static_cast<Layout&>(page) = settings;
   page.layouts = settings.layouts;
   page.recent = settings.recent;
-  page.hints.is_drag_due = page.hints.is_time_due = settings.is_first_start;
+  page.hints.is_drag_due = settings.is_first_start;
+  page.hints.is_intro_due = settings.shows_intro;
 }
 
 WindowSettings settings_of(const PageState& page, int width, int height) {

@@ -17,6 +17,7 @@ struct WindowSettings : Layout {
   std::map<std::string, Layout> layouts;
   std::vector<std::string> recent;
   bool is_first_start = true;  ///< the hints are still due
+  bool shows_intro = true;     ///< until the introduction is closed
 };
 
 /// Path of the settings: settings.json in the folder for configuration.

@@ -79,6 +79,8 @@ AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
   for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
   analyses |= analyses_of_lesson(page);
+  if (page.workspace == workspaces().front().id)
+    analyses = analyses | Analysis::trace;  // for the tokens below the first page
   return page.shows_interventions ? analyses | Analysis::inspected : analyses;
 }
 
@@ -114,6 +116,7 @@ WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
 
 void WindowLoop::start_page() {
   settings_.is_first_start = settings_.is_first_start && keeps_settings_;
+  settings_.shows_intro = settings_.shows_intro && keeps_settings_;
   apply_settings(settings_, page_);
   page_.is_locked = page_.hides_controls = options_.is_locked;
   if (!options_.theme.empty()) page_.theme = options_.theme;

@@ -42,7 +42,7 @@ class Layouter {
       top_ = std::max(room_.top, 0.5 * m_.text + m_.gap);
       settle_margins();
     }
-    if (is_cramped()) make_bare();
+    if (is_cramped() || view_.is_bare) make_bare();
     place_color_bars();
     return std::move(out_);
   }

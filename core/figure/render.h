@@ -23,6 +23,7 @@ struct FigureView {
   std::optional<double> mark_a{}, mark_b{};   ///< the two measuring cursors
   std::optional<Range> colours{};             ///< of heat maps; otherwise the figure's own or fitted one
   int legend_rows = 0;                        ///< most rows of a legend above the plot; 0: as many as leave room
+  bool is_bare = false;                       ///< the plot takes the whole area, without axes and their numbers
   bool show_title = false;                    ///< files: yes; the window writes titles on the panel itself
   double text_size = 12;                      ///< in canvas units; widths and radii grow with it
   ThinnedCurves* thinned = nullptr;           ///< optional cache of a caller that draws repeatedly; it changes no pixel

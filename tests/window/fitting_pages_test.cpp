@@ -135,7 +135,7 @@ TEST(MissingPages, AreThoseThatSayNothingOfTheModel) {
   EXPECT_EQ(pages_without(model_of({"embedding", "mamba2", "ska", "head"})), Pages{"retrieval"});
   EXPECT_EQ(pages_without(ModelSummary()), Pages{}) << "before a model has come nothing is known to be missing";
   EXPECT_EQ(pages_without(model_of({"embedding", "attention", "spectral_memory"}, true)),
-            (Pages{"koopman", "probe", "causes", "theory", "stepper", "solvers", "influence", "retrieval"}));
+            (Pages{"koopman", "probe", "causes", "theory", "stepper", "solvers", "influence", "race", "retrieval"}));
   EXPECT_EQ(pages_without(model_of({"embedding", "sessa", "head"})), Pages{"solvers"});
   EXPECT_EQ(pages_without(model_of({"embedding", "gated_deltanet", "head"})), Pages{"retrieval"});
 }
@@ -146,10 +146,10 @@ TEST(MissingPanels, GiveTheirPlaceToWhatFits) {
   for (const WorkspaceRow& row : fitting_rows(koopman, model_of({"embedding", "gla", "head"}))) {
     for (const WorkspacePanel& panel : row.panels) shown.push_back(panel.id);
   }
-  EXPECT_EQ(shown, (std::vector<std::string_view>{"training", "state_spectrum", "gate", "stepper", "state_growth",
+  EXPECT_EQ(shown, (std::vector<std::string_view>{"state_spectrum", "training", "gate", "stepper", "state_growth",
                                                   "token_weights"}));
   EXPECT_EQ(missing_panels(koopman, model_of({"embedding", "sessa", "head"})),
-            (std::vector<std::string_view>{"spectrum", "power_filter", "conditioning"}));
+            (std::vector<std::string_view>{"spectrum", "mode_needs", "power_filter", "conditioning"}));
   EXPECT_TRUE(missing_panels(koopman, model_of({"ska"})).empty());
 }
 

@@ -128,7 +128,8 @@ TEST_F(Keyboard, TabGoesThroughThePanelsThatAreThere) {
 }
 
 TEST_F(Keyboard, PlotsAreChosenReadZoomedAndFitted) {
-  key("Ctrl+2");
+  page().workspace = "training";
+  settle();
   key("Tab");
   ASSERT_EQ(page().focused_panel, "training");
   EXPECT_EQ(page().hovered_plot, "training_accuracy");
@@ -187,7 +188,8 @@ TEST_F(Keyboard, BBranchesWhereNoPlotIsMeant) {
 }
 
 TEST_F(Keyboard, AAndBThatComeInOneFrameSetBothCursors) {
-  key("Ctrl+2");
+  page().workspace = "training";
+  settle();
   key("Tab");
   key("P");
   key("Alt+Home");
@@ -213,6 +215,8 @@ TEST_F(Keyboard, APaletteExampleHasItsValueSelectedAlone) {
 }
 
 TEST_F(Keyboard, ThePointerTakesTheCrosshairBack) {
+  page().workspace = "training";
+  settle();
   key("Tab");
   key("Alt+Right");
   ASSERT_FALSE(page().key_crosshair.axis.empty());
@@ -347,6 +351,8 @@ TEST_F(Keyboard, EveryLineOfEveryMenuDoesSomethingByKeys) {
 }
 
 TEST_F(Keyboard, PanelsAreResizedAsTheSplittersDo) {
+  page().workspace = "probe";
+  settle();
   const auto area = [&](const std::string& panel) {
     for (const ShownPanel& shown : page().shown_panels) {
       if (shown.panel == panel) return shown.area;

@@ -136,8 +136,26 @@ TEST_F(LessonWindow, PresentsTheExplanationWithItsQuestionAndAnswersAWrongChoice
   key("1");
   ASSERT_TRUE(comes([&] { return is_over(); }));
   turn();
-  EXPECT_NE(said(window).find("Correctanswer:2(y).Youchose1."), std::string::npos) << said(window);
+  EXPECT_NE(said(window).find("Correct:2(y).Youchose1."), std::string::npos) << said(window);
   EXPECT_NE(said(window).find("Behind."), std::string::npos);
+}
+
+TEST_F(LessonWindow, TheLargeNumberIsThatBeforeTheVoteAndThatAfterIt) {
+  std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nask: Which? | x | y\nanswer: 2\nrun: to 3\n"
+                         "show: step | steps done\n";
+  page().presenting = true;
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks && pane().shown_before; }));
+  turn();
+  if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+  EXPECT_NE(said(window).find("0??"), std::string::npos) << "0 → ?, before the vote: " << said(window);
+  key("2");
+  ASSERT_TRUE(comes([&] { return is_over() && pane().shown == 3; }));
+  turn();
+  EXPECT_EQ(pane().shown_before, 0);
+  EXPECT_NE(said(window).find("0?3"), std::string::npos) << said(window);
+  EXPECT_NE(said(window).find("stepsdone"), std::string::npos);
+  EXPECT_NE(said(window).find("correct"), std::string::npos) << "the right choice is marked";
 }
 
 TEST_F(LessonWindow, GoalsAreTickedWhenTheDeedIsDone) {
@@ -174,7 +192,7 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   give({"step", R"({"count": 4})"});
   give({"select", R"({"head": 1, "power": 7})"});
   give({"race", "{}"});
-  EXPECT_EQ(page().workspace, "influence");
+  EXPECT_EQ(page().workspace, "race");
   ASSERT_TRUE(comes([&] { return seen->step == 34 && !seen->running; }));
   EXPECT_TRUE(pane().reached[0]) << "the rate was raised";
   std::string start;
@@ -198,13 +216,16 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   EXPECT_EQ(pane().step, 0u);
 }
 
-TEST_F(LessonWindow, PanelsTurnTheirPageWithoutTheLesson) {
+TEST_F(LessonWindow, ThePageTurnsWithoutTheLesson) {
   open();
   comes([&] { return pane().asks; });
-  page().panel_pages = 2;
+  const std::string before = page().workspace;
   give({"page", R"({"by": 1, "of": "panels"})"});
   EXPECT_EQ(pane().step, 0u);
-  EXPECT_EQ(page().panel_page, 1);
+  EXPECT_NE(page().workspace, before);
+  give({"page", R"({"by": 1})"});
+  EXPECT_EQ(pane().answered, no_vote) << "a hall may go on without a vote";
+  EXPECT_EQ(pane().step, 0u);
   give({"page", R"({"by": 1})"});
   EXPECT_EQ(pane().step, 1u);
 }

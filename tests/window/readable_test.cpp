@@ -45,21 +45,6 @@ struct Hall {
     }
     return small;
   }
-  /// The lesson and the bars, which stand below the panels.
-  Rect below_panels() const {
-    double top = 0;
-    for (const ShownPanel& panel : window.state.shown_panels) top = std::max(top, panel.area.bottom());
-    return {0, top, 1e6, 1e6};
-  }
-  /// Whether the lesson takes all the room that it may have.
-  bool is_lesson_cut() {
-    bool is_cut = false;
-    window.draw([&](Frame& frame) {
-      const Rect all = window_bounds();
-      is_cut = lesson_strip_height(frame, all.width) >= largest_lesson_strip * all.height;
-    });
-    return is_cut;
-  }
   NullWindow window;
   double limit;
 };
@@ -91,9 +76,11 @@ TEST_P(ReadableInAHall, EveryStepOfEveryLesson) {
         hall.window.draw_page(2);
         ASSERT_FALSE(hall.window.signs().empty());
         const auto where = shipped.name + " step " + std::to_string(step + 1) + ", " + std::to_string(said);
-        const Rect below = hall.below_panels();
-        EXPECT_EQ(text_of(hall.too_small(below)), "") << where;
-        EXPECT_FALSE(hall.is_lesson_cut()) << where;
+        const auto size = GetParam();
+        const LessonPlace place = lesson_place(page, hall.window.look, {0, 0, 1.0 * size.width, 1.0 * size.height});
+        EXPECT_EQ(text_of(hall.too_small(place.text)), "") << where;
+        EXPECT_EQ(text_of(hall.too_small(place.foot)), "") << where;
+        EXPECT_FALSE(page.lesson.is_cut) << where;
       }
     }
   }
@@ -111,6 +98,7 @@ TEST_P(ReadableInAHall, EveryPanelThatALessonPointsAt) {
           const Panel* panel = find_panel(name);
           if (!panel) continue;
           page.maximised = panel->kind->id;
+          if (line.word == LessonWord::focus) page.shown_figure[page.maximised] = read_focus(line).figure - 1;
           hall.window.draw_page(2);
           ASSERT_EQ(page.shown_panels.size(), 1u);
           EXPECT_EQ(text_of(hall.too_small(page.shown_panels.front().area)), "") << line.place << " " << name;
@@ -138,6 +126,24 @@ TEST(Hall, SeesThePanelsThatTheLessonPointsAtAlone) {
   std::vector<std::string> shown;
   for (const ShownPanel& panel : page.shown_panels) shown.push_back(panel.panel);
   EXPECT_EQ(shown, (std::vector<std::string>{"spectrum", "power_filter"}));
+}
+
+TEST(Hall, TheCircleTakesTheHeightOfTheScreen) {
+  for (const HallSize size : {HallSize{1280, 720}, HallSize{1920, 1080}}) {
+    Hall hall(size);
+    PageState& page = hall.window.state;
+    hall.window.show(samples::mid_training());
+    open_lesson_on(page, "01_forgetting_is_a_circle");
+    begin_lesson_step(page, 2);
+    page.maximised = "spectrum";
+    hall.window.draw_page(2);
+    const auto plot = std::ranges::find_if(page.shown_plots,
+                                           [](const ShownPlot& one) { return one.plot.starts_with("spectrum_layer"); });
+    ASSERT_NE(plot, page.shown_plots.end());
+    const double pixels_per_unit = plot->area.height / (plot->y.high - plot->y.low);
+    EXPECT_GT(2 * pixels_per_unit, 0.8 * size.height) << "the diameter of the unit circle";
+    EXPECT_LT(2 * pixels_per_unit, plot->area.width) << "all of it is seen";
+  }
 }
 
 TEST(Hall, AtADeskTheOtherPanelsStayBesideThoseThatTheLessonPointsAt) {

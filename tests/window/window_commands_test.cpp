@@ -14,6 +14,7 @@
 #include "core/io/error.h"
 #include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
+#include "views/page/page.h"
 
 namespace afterglow {
 namespace {
@@ -151,11 +152,10 @@ TEST_F(WindowCommandsTest, ScriptsMayNamePlotsByFormerIds) {
   EXPECT_EQ(page.plots["state_size"].y_scale, Scale::linear);
 }
 
-TEST_F(WindowCommandsTest, TheRaceOpensAloneOnItsWorkspace) {
+TEST_F(WindowCommandsTest, TheRaceHasAPageOfItsOwn) {
+  page.maximised = "training";
   run("race");
-  EXPECT_EQ(page.maximised, "race");
-  EXPECT_EQ(page.workspace, "influence");
-  run("race");
+  EXPECT_EQ(page.workspace, "race");
   EXPECT_TRUE(page.maximised.empty());
 }
 
@@ -195,17 +195,13 @@ TEST_F(WindowCommandsTest, LayoutsAreKeptTakenAndForgottenByName) {
   EXPECT_TRUE(page.layouts.empty());
 }
 
-TEST_F(WindowCommandsTest, PagesOfPanelsGoRound) {
-  page.panel_pages = 3;
+TEST_F(WindowCommandsTest, PagesGoRound) {
   run("page");
-  run("page");
-  EXPECT_EQ(page.panel_page, 2);
-  run("page");
-  EXPECT_EQ(page.panel_page, 0);
-  run("page", R"({"by": -1})");
-  EXPECT_EQ(page.panel_page, 2);
-  run("workspace", R"({"name": "solvers"})");
-  EXPECT_EQ(page.panel_page, 0);
+  EXPECT_EQ(page.workspace, workspaces()[1].id);
+  run("page", R"({"by": -2})");
+  EXPECT_EQ(page.workspace, workspaces().back().id);
+  run("page", R"({"by": 1, "of": "panels"})");
+  EXPECT_EQ(page.workspace, "koopman");
 }
 
 TEST_F(WindowCommandsTest, ControlsHideAndALockKeepsThemHidden) {
@@ -456,9 +452,11 @@ TEST_F(WindowCommandsTest, TabGoesRoundThePanels) {
 
 TEST_F(WindowCommandsTest, EscapeSendsTheHintsAway) {
   run("hints");
-  EXPECT_TRUE(page.hints.is_drag_due && page.hints.is_time_due);
+  EXPECT_TRUE(page.hints.is_drag_due && page.hints.is_intro_due);
   run("restore");
-  EXPECT_FALSE(page.hints.is_drag_due || page.hints.is_time_due);
+  EXPECT_FALSE(page.hints.is_drag_due);
+  run("hints", R"({"intro": false})");
+  EXPECT_FALSE(page.hints.is_intro_due);
 }
 
 TEST_F(WindowCommandsTest, HelpPinsTheCardUnderTheMouse) {

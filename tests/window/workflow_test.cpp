@@ -322,6 +322,41 @@ TEST_F(Workflow, AFigureOpensAsTheOnlyRunWhereItWasExported) {
   }
 }
 
+/// A burst of clicks that arrives between two frames: Dear ImGui takes one press or release a frame.
+TEST_F(Workflow, EveryClickOfABurstCountsAtItsPlace) {
+  const fs::path file = home / "status.json";
+  std::ofstream(home / "script.json") << nlohmann::json{
+      {"commands",
+       {{{"name", "pause"}, {"frame", 1}}, {{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}}}}};
+  RunningProgram program(
+      *display, home,
+      {program_file().string(), "--preset", "tiny-ssm", "--script", "script.json", "--size", "1280x720"});
+  focus();
+  const auto step = [&] {
+    const auto status = nlohmann::json::parse(std::ifstream(file), nullptr, false);
+    return status.is_object() ? status["run"].value("step", -1) : -1;
+  };
+  ASSERT_TRUE(wait_until(30, [&] { return step() >= 0; })) << output();
+  // The button that trains one step is somewhere in the top bar, between the tabs and the run button.
+  int x = 940;
+  for (int before = step(); x < 1060 && step() != before + 1; x += 10) {
+    before = step();
+    display->xdotool("mousemove --window " + window + " " + std::to_string(x) + " 26 click 1");
+    wait_until(1.5, [&] { return step() != before; });
+    if (step() == before + 1) break;
+  }
+  ASSERT_LT(x, 1060) << "no button trains a step";
+  sleep_seconds(1);
+  const int before = step();
+  // Clicks on the button and, in between, elsewhere, faster than frames.
+  std::string burst;
+  for (int i = 0; i < 6; ++i)
+    burst += " mousemove --window " + window + " " + std::to_string(x) + " 26 click 1 mousemove --window " + window +
+             " 600 300 click 1";
+  display->xdotool(burst);
+  EXPECT_TRUE(wait_until(20, [&] { return step() == before + 6; })) << step() - before << " of 6 clicks counted";
+}
+
 TEST_F(Workflow, WithoutADisplayItSaysSo) {
   fs::create_directories(home);
   const std::string command = "cd '" + home.string() + "' && env -u WAYLAND_DISPLAY -u DISPLAY HOME='" + home.string() +

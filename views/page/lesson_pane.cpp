@@ -1,10 +1,12 @@
-// The lesson next to the panels: its place, text, question and goals. While presenting it is below the panels.
+// The lesson next to the panels: its place, text, question and goals. While presenting it is the text of a slide, at
+// the side of the picture or, in a narrow window, below it.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 
 #include "core/engine/recipe/lesson_plan.h"
+#include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
@@ -16,8 +18,8 @@ namespace {
 
 constexpr double narrowest = 280, widest = 640;  ///< layout units
 constexpr std::array usual_sizes{17.0, 16.0, 15.0, 14.0, 13.0};
-/// While presenting no text is smaller than the smallest one (presenting_scale); the panels get most of the room.
-constexpr std::array hall_sizes{13.0, 12.0, tiny_size};
+/// While presenting no text is smaller than the smallest one (presenting_scale).
+constexpr std::array hall_sizes{13.5, 12.5, 11.5, tiny_size};
 
 const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
 const LessonStepPlan& plan_of(const LessonPane& pane) { return (*pane.plans)[pane.step]; }
@@ -39,7 +41,6 @@ class Column {
   }
   /// A length in units of the text size.
   double em(double times) const { return frame_->px(units_ * times); }
-  Rect rest() const { return {area_.x, y_, area_.width, 1e6}; }
   void gap(double units) { y_ += frame_->px(units); }
 
   void text(const LessonParagraph& paragraph, double times, Color color, double indent = 0) {
@@ -47,13 +48,36 @@ class Column {
     y_ += draw_lesson_text(*frame_, *canvas_, paragraph, room, size(times), color, is_drawn_);
   }
 
-  bool choice(const char* id, const std::string& sign, std::string_view words, Color color, FontFace face) {
-    const double top = y_, indent = em(1.7);
-    text(lesson_phrase(words, face), 1, color, indent);
+  /// A number large enough for a hall, as wide as the column at most.
+  void large(const std::string& words, Color color) {
+    const double wanted = frame_->px(46), width = canvas_->text_width(words, wanted, FontFace::semibold);
+    const double size = wanted * std::min(1.0, area_.width / std::max(width, 1.0));
+    if (is_drawn_) canvas_->text({area_.x, y_ + size}, words, {size, FontFace::semibold, color, Anchor::start, 0});
+    y_ += 1.2 * size;
+  }
+
+  /// A choice in its box: filled if it is right, outlined if it is the vote; `tag` says so.
+  bool choice(const char* id, const std::string& sign, std::string_view words, std::string_view tag, Color color,
+              bool is_right, bool is_vote) {
+    const Theme& theme = *frame_->look.theme;
+    const double top = y_, indent = em(1.9), pad = em(0.3);
+    const LessonParagraph paragraph =
+        lesson_phrase(words, is_right || is_vote ? FontFace::semibold : FontFace::regular);
+    const double tag_width = tag.empty() ? 0 : canvas_->text_width(tag, size(0.85), FontFace::semibold) + em(0.8);
+    const Rect room{area_.x + indent, y_ + pad, area_.width - indent - tag_width, 1e6};
+    const double height = draw_lesson_text(*frame_, *canvas_, paragraph, room, size(), color, false) + 2 * pad;
+    y_ += height + em(0.2);
     if (!is_drawn_) return false;
-    canvas_->text({area_.x + em(0.2), top + 0.75 * size() + 0.355 * size()}, sign,
-                  {size(), FontFace::semibold, color, Anchor::start, 0});
-    return press_area(id, {area_.x, top, area_.width, y_ - top}).clicked;
+    const Rect box{area_.x, top, area_.width, height};
+    const Color ink = is_right ? (theme.is_dark ? mixed(theme.ground, theme.accent, 0.15) : theme.panel) : color;
+    if (is_right) canvas_->fill_rect(box, em(0.3), theme.accent);
+    if (is_vote && !is_right)
+      canvas_->stroke_rect(box, em(0.3), {theme.dim, std::max(1.0, frame_->px(1.5)), Dash::solid});
+    draw_lesson_text(*frame_, *canvas_, paragraph, room, size(), ink, true);
+    const double line = room.y + 0.75 * size() + 0.355 * size();
+    canvas_->text({area_.x + em(0.5), line}, sign, {size(), FontFace::semibold, ink, Anchor::start, 0});
+    canvas_->text({box.right() - em(0.5), line}, tag, {size(0.85), FontFace::semibold, ink, Anchor::end, 0});
+    return press_area(id, box).clicked;
   }
 
   void goal(std::string_view sentence, bool is_reached) {
@@ -132,13 +156,13 @@ void draw_text(const Frame& frame, Column& column, const std::vector<LessonParag
 /// The number of the right choice if it may be shown; else 0.
 int told_answer(const LessonPane& pane) { return asked(pane) == Asked::decided ? plan_of(pane).answer : 0; }
 
-/// "Correct answer: 2 (34). You chose 1."
+/// "Correct: 2 (34). You chose 1."
 std::string verdict_of(const LessonPane& pane, int answer) {
-  const std::string chosen = std::to_string(pane.answered);
-  if (answer == 0) return "You chose " + chosen + ".";
+  const std::string chosen = pane.answered == no_vote ? "" : "You chose " + std::to_string(pane.answered) + ".";
+  if (answer == 0) return chosen;
   const std::string& words = plan_of(pane).question->choices[static_cast<std::size_t>(answer) - 1];
-  return "Correct answer: " + std::to_string(answer) + " (" + words + "). " +
-         (answer == pane.answered ? "You chose it." : "You chose " + chosen + ".");
+  return "Correct: " + std::to_string(answer) + " (" + words + "). " +
+         (answer == pane.answered ? "You chose it." : chosen);
 }
 
 std::string hint_of(const LessonPane& pane, std::size_t choices, Asked asked) {
@@ -158,29 +182,41 @@ void draw_question(Frame& frame, Column& column) {
   const int answer = told_answer(pane);
   column.gap(4);
   column.text(lesson_phrase(question.question, FontFace::semibold), 1, theme.text);
+  column.gap(2);
   for (std::size_t i = 0; i < question.choices.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
-    const bool is_chosen = pane.answered == number;
-    const Color color = answer == number ? theme.accent : is_chosen || pane.asks ? theme.text : theme.dim;
+    const bool is_vote = pane.answered == number, is_right = answer == number;
+    const Color color = is_vote || pane.asks ? theme.text : theme.dim;
+    const std::string_view tag = is_right ? "correct" : is_vote ? "your vote" : "";
     constexpr std::array ids{"choice 1", "choice 2", "choice 3"};
-    const FontFace face = is_chosen || answer == number ? FontFace::semibold : FontFace::regular;
-    if (column.choice(ids[i], std::to_string(number), question.choices[i], color, face) && pane.asks)
+    if (column.choice(ids[i], std::to_string(number), question.choices[i], tag, color, is_right, is_vote) && pane.asks)
       frame.commands.send("lesson", {{"answer", std::int64_t{number}}});
   }
-  column.text(lesson_phrase(hint_of(pane, question.choices.size(), asked(pane)), FontFace::regular), 0.75, theme.dim);
+  const bool is_decided = asked(pane) == Asked::decided;
+  column.text(lesson_phrase(hint_of(pane, question.choices.size(), asked(pane)),
+                            is_decided ? FontFace::semibold : FontFace::regular),
+              is_decided ? 1 : 0.8, is_decided ? theme.text : theme.dim);
   column.gap(8);
 }
 
-/// While presenting, text and question leave room for the result.
-void draw_presented(Frame& frame, Column& column, const LessonStep& step) {
+/// A share in percent, any other number as it is.
+std::string large_text(const std::string& name, double value) {
+  constexpr std::array shares{"accuracy", "probability", "explained"};
+  const bool is_share = std::ranges::any_of(shares, [&](const char* one) { return name.find(one) != name.npos; });
+  return is_share ? number_text(std::round(100 * value)) + " %" : number_text(value, 3);
+}
+
+/// "100 % → 61 %", and "100 % → ?" until the run has answered the question.
+void draw_shown(const Frame& frame, Column& column) {
   const LessonPane& pane = frame.state.lesson;
+  if (!plan_of(pane).shown || !pane.shown || !pane.shown_before) return;
+  const auto& [name, caption] = *plan_of(pane).shown;
+  const std::string before = large_text(name, *pane.shown_before), now = large_text(name, *pane.shown);
   const Asked question = asked(pane);
-  constexpr double gap = 2;
-  if (question != Asked::decided) draw_text(frame, column, text_of(frame, step, false), gap);
-  if (question == Asked::now || question == Asked::answered) draw_question(frame, column);
-  if (question != Asked::decided) return;
-  column.text(lesson_phrase(verdict_of(pane, plan_of(pane).answer), FontFace::semibold), 1, frame.look.theme->accent);
-  draw_text(frame, column, text_of(frame, step, true), gap);
+  const bool is_open = question == Asked::now || question == Asked::answered;
+  column.gap(6);
+  column.large(is_open ? before + " → ?" : before == now ? now : before + " → " + now, frame.look.theme->text);
+  column.text(lesson_phrase(caption, FontFace::regular), 0.85, frame.look.theme->dim);
 }
 
 void draw_goals(const Frame& frame, Column& column) {
@@ -196,36 +232,50 @@ std::string place_of(const PageState& state) {
   return "step " + std::to_string(state.lesson.step + 1) + " of " + std::to_string(state.lesson.lesson->steps.size());
 }
 
-/// The whole pane, or the strip below the panels while presenting; returns its height.
-double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, bool is_drawn) {
+/// How the text is fitted into its place: its size, and while presenting whether the explanation makes room for what
+/// the answer says.
+struct TextFit {
+  double units = tiny_size;
+  bool drops_explanation = false;
+};
+
+/// The whole pane, or the text of a slide; returns its height.
+double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, bool is_drawn) {
   const Theme& theme = *frame.look.theme;
   const PageState& state = frame.state;
   const LessonStep& step = step_of(state);
-  Column column(frame, canvas, area, units, is_drawn);
-  constexpr double gap = 8;
-  if (state.presenting) {
-    column.text(lesson_words(step.title + " · " + place_of(state), FontFace::semibold), 1, theme.text);
-    draw_presented(frame, column, step);
-  } else {
+  Column column(frame, canvas, area, fit.units, is_drawn);
+  const double gap = state.presenting ? 5 : 8;
+  if (!state.presenting) {
     column.text(lesson_words(state.lesson.lesson->title + " · " + place_of(state), FontFace::regular), 0.72, theme.dim);
     column.gap(6);
-    column.text(lesson_words(step.title, FontFace::semibold), 1.25, theme.text);
-    column.gap(10);
-    draw_text(frame, column, text_of(frame, step, false), gap);
-    draw_question(frame, column);
-    if (asked(state.lesson) == Asked::decided) draw_text(frame, column, text_of(frame, step, true), gap);
   }
+  column.text(lesson_words(step.title, FontFace::semibold), state.presenting ? 1.6 : 1.25, theme.text);
+  column.gap(state.presenting ? 6 : 10);
+  const bool is_decided = asked(state.lesson) == Asked::decided;
+  if (!fit.drops_explanation) draw_text(frame, column, text_of(frame, step, false), gap);
+  draw_question(frame, column);
+  if (is_decided) draw_text(frame, column, text_of(frame, step, true), gap);
   draw_goals(frame, column);
+  if (state.presenting) draw_shown(frame, column);
   if (!state.lesson.problem.empty())
     column.text(lesson_words(state.lesson.problem, FontFace::regular), 0.8, theme.failure);
   return column.height();
 }
 
-double fitting_units(Frame& frame, Canvas& canvas, const Rect& area) {
-  const std::span<const double> sizes = frame.state.presenting ? std::span<const double>(hall_sizes) : usual_sizes;
-  const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
-  const auto found = std::ranges::find_if(sizes, fits);
-  return found == sizes.end() ? sizes.back() : *found;
+/// The largest text that fits; the explanation is dropped only after the vote.
+TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
+  const bool presents = frame.state.presenting;
+  const std::span<const double> sizes = presents ? std::span<const double>(hall_sizes) : usual_sizes;
+  const bool may_drop = presents && asked(frame.state.lesson) == Asked::decided;
+  for (const bool drops : {false, true}) {
+    for (const double units : sizes) {
+      if (drops && !may_drop) continue;
+      const TextFit fit{units, drops};
+      if (draw_parts(frame, canvas, area, fit, false) <= area.height) return fit;
+    }
+  }
+  return {sizes.back(), may_drop};
 }
 
 void draw_edge_grip(Frame& frame, const Rect& area) {
@@ -260,11 +310,25 @@ void draw_foot(Frame& frame, const Rect& area) {
     frame.commands.send("lesson", {{"close", true}});
 }
 
-/// A canvas for measuring, before the frame has any window.
-FigureCanvas measuring_canvas(const Frame& frame) { return {*ImGui::GetForegroundDrawList(), *frame.look.fonts}; }
+/// Below a slide: the lesson and its step, and the key that goes on or what the step waits for.
+void draw_slide_foot(Frame& frame, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const LessonPane& pane = frame.state.lesson;
+  const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
+  const std::string key = pane.asks        ? "1, 2, 3: your vote; Page Down: the answer"
+                          : !is_over(pane) ? "Training: step " + grouped_number(frame.seen().step) + " of " +
+                                                 grouped_number(awaited_step(pane))
+                          : pane.step + 1 < pane.lesson->steps.size() ? "Page Down: next"
+                                                                      : "Escape: end";
+  const double left = row_text(frame.look, canvas, row, pane.lesson->title + " · " + place_of(frame.state),
+                               {tiny_size, FontFace::semibold, theme.dim, Anchor::start});
+  row_text(frame.look, canvas, {row.x + left, row.y, row.width - left, row.height}, key,
+           {tiny_size, FontFace::regular, is_over(pane) ? theme.dim : theme.accent, Anchor::end});
+}
 
 Rect inside_of(const Frame& frame, const Rect& area) {
-  const double margin = frame.px(frame.state.presenting ? 8 : 18);
+  const double margin = frame.px(frame.state.presenting ? 14 : 18);
   return {area.x + margin, area.y + margin, area.width - 2 * margin, area.height - 2 * margin};
 }
 
@@ -284,40 +348,46 @@ bool is_stressed(const PageState& state, std::string_view panel) {
   return std::ranges::any_of(read_names(*line), [&](const std::string& name) { return present_id(name) == panel; });
 }
 
-double lesson_strip_height(Frame& frame, double width) {
-  if (!frame.state.lesson.lesson) return 0;
-  FigureCanvas canvas = measuring_canvas(frame);
-  const Rect most{0, 0, width, largest_lesson_strip * window_bounds().height};
-  const Rect inside = inside_of(frame, most);
-  const double height = draw_parts(frame, canvas, inside, fitting_units(frame, canvas, inside), false);
-  return std::min(most.height, height + most.height - inside.height);
+LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& all) {
+  if (!state.lesson.lesson) return {};
+  if (!state.presenting) {
+    const double width = std::round(std::min(look.px(state.lesson.width), all.width / 2));
+    return {{all.right() - width, all.y, width, all.height}, {}};
+  }
+  const double foot = state.hides_controls ? 0 : std::round(look.px(24)), height = all.height - foot;
+  const double width = std::round(std::max(look.px(300), all.width - 1.06 * height));
+  return {{all.right() - width, all.y, width, height}, {all.x, all.y + height, all.width, foot}};
 }
 
-void draw_lesson(Frame& frame, const Rect& area) {
+void draw_lesson(Frame& frame, const LessonPlace& place) {
+  const Rect& area = place.text;
   const Theme& theme = *frame.look.theme;
   constexpr double check_interval = 0.5;  // seconds
   if (frame.state.lesson.written != 0) ask_frame(frame.state, frame.time + check_interval);
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
   FigureCanvas ground = frame.look.canvas();
-  ground.fill_rect(area, 0, theme.panel);
   const bool presents = frame.state.presenting;
-  const Point edge[] = {{area.x, area.y}, presents ? Point{area.right(), area.y} : Point{area.x, area.bottom()}};
-  ground.polyline(edge, {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
-  if (!presents) draw_edge_grip(frame, area);
+  if (!presents) {
+    ground.fill_rect(area, 0, theme.panel);
+    const Point edge[] = {{area.x, area.y}, {area.x, area.bottom()}};
+    ground.polyline(edge, {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+    draw_edge_grip(frame, area);
+  }
   const double foot = presents || frame.state.hides_controls ? 0 : frame.px(44);
   const Rect body{area.x, area.y, area.width, area.height - foot};
   if (foot > 0)
     draw_foot(frame, {area.x + frame.px(18), body.bottom() + frame.px(4), area.width - frame.px(36), frame.px(28)});
+  if (place.foot.height > 0) draw_slide_foot(frame, place.foot);
   ImGui::SetCursorScreenPos({static_cast<float>(body.x + frame.px(4)), static_cast<float>(body.y)});
   ImGui::BeginChild("lesson", {static_cast<float>(body.width - frame.px(4)), static_cast<float>(body.height)}, false,
                     ImGuiWindowFlags_NoNav);
   FigureCanvas canvas = frame.look.canvas();
   Rect inside = inside_of(frame, body);
-  // The strip is as high as its text, which was chosen for the largest possible room.
-  const double most = presents ? largest_lesson_strip * window_bounds().height : body.height;
-  const double units = fitting_units(frame, canvas, inside_of(frame, {body.x, body.y, body.width, most}));
+  const TextFit fit = fitting_text(frame, canvas, inside);
+  const double room = inside.height;
   inside.y -= static_cast<double>(ImGui::GetScrollY());
-  const double height = draw_parts(frame, canvas, inside, units, true);
+  const double height = draw_parts(frame, canvas, inside, fit, true);
+  frame.state.lesson.is_cut = height > room;
   ImGui::SetCursorScreenPos({static_cast<float>(inside.x), static_cast<float>(inside.y + height)});
   ImGui::Dummy({1, 1});
   ImGui::EndChild();

@@ -12,11 +12,6 @@ namespace afterglow {
 
 namespace {
 
-void draw_edge(Canvas& canvas, const Theme& theme, double width, Point from, Point to) {
-  const Point line[] = {from, to};
-  canvas.polyline(line, {theme.hairline, width, Dash::solid});
-}
-
 std::string focused_plot(const PageState& state) {
   std::string first;
   for (const ShownPlot& shown : state.shown_plots) {
@@ -49,32 +44,36 @@ void forget_last_frame(PageState& state) {
 
 /// The places of the page's parts; some are empty.
 struct Places {
-  Rect top_bar, column, centre, lesson, time_bar, status_bar;
+  Rect top_bar, column, centre, time_bar, status_bar;
+  LessonPlace lesson;
   explicit Places(Frame& frame) {
     const Rect all = window_bounds();
     const PageState& state = frame.state;
-    const bool hidden = state.hides_controls, presenting = state.presenting || hidden;
-    const bool has_status = !hidden && shows_control(state, "status"),
-               has_time = !hidden && shows_control(state, "time");
+    const bool hidden = state.hides_controls, presenting = state.presenting || hidden, slide = is_slide(state);
+    const bool has_status = !hidden && !slide && shows_control(state, "status"),
+               has_time = !hidden && (!slide || moves_tokens(state)) && shows_control(state, "time");
     const bool has_tokens = !state.presenting || selected_token(frame.seen(), state.selection) >= 0;
-    const double top = presenting ? 0 : std::round(frame.px(44)), status = has_status ? std::round(frame.px(26)) : 0,
+    const double top = presenting ? 0 : top_bar_height(frame, all.width),
+                 status = has_status ? std::round(frame.px(26)) : 0,
                  time = has_time ? std::round(frame.px(has_tokens ? 84 : 40)) : 0;
-    const bool has_pane = state.lesson.lesson && !state.presenting;
-    const double pane = has_pane ? std::round(std::min(frame.px(state.lesson.width), all.width / 2)) : 0;
+    top_bar = {0, 0, all.width, top};
+    status_bar = {0, all.height - status, all.width, status};
+    lesson = lesson_place(state, frame.look, {0, top, all.width, all.height - top - status - (slide ? 0 : time)});
+    const double pane = lesson.text.width;
+    time_bar = {0, (slide ? lesson.foot.y : status_bar.y) - time, slide ? all.width - pane : all.width, time};
     // A small or enlarged window keeps its room for the model's panels.
     const bool has_side = !presenting && all.width - pane >= frame.px(760) && has_column(frame);
     const double side = has_side ? std::round(frame.px(264)) : 0;
-    top_bar = {0, 0, all.width, top};
-    status_bar = {0, all.height - status, all.width, status};
-    time_bar = {0, status_bar.y - time, all.width, time};
     const double middle = std::max(1.0, time_bar.y - top);
     column = {0, top, side, middle};
-    const double strip = state.presenting ? std::round(lesson_strip_height(frame, all.width)) : 0;
-    centre = {side, top, all.width - side - pane, std::max(1.0, middle - strip)};
-    lesson =
-        state.presenting ? Rect{0, time_bar.y - strip, all.width, strip} : Rect{all.width - pane, top, pane, middle};
+    centre = {side, top, all.width - side - pane, middle};
   }
 
+  /// Whether the tokens are a control of what the slide shows.
+  static bool moves_tokens(const PageState& state) {
+    const PlotKind* kind = find_plot_kind(state.maximised);
+    return kind && (kind->moves_tokens || kind->id == "probe");
+  }
   /// Whether a lesson leaves anything of the column at the left.
   static bool has_column(const Frame& frame) {
     const auto is_shown = [&](std::string_view name) { return shows_control(frame.state, name); };
@@ -85,13 +84,17 @@ struct Places {
 
 void draw_edges(const Frame& frame, const Places& at, Canvas& canvas) {
   const Theme& theme = *frame.look.theme;
-  if (frame.state.hides_controls) return;
+  if (frame.state.hides_controls || is_slide(frame.state)) return;
   const double hair = std::max(1.0, std::round(frame.px(1))), top = at.column.y - 0.5, side = at.centre.x - 0.5,
                right = at.top_bar.width, time = at.time_bar.y + 0.5, status = at.status_bar.y + 0.5;
-  draw_edge(canvas, theme, hair, {0, top}, {right, top});
-  draw_edge(canvas, theme, hair, {side, at.column.y}, {side, at.time_bar.y});
-  draw_edge(canvas, theme, hair, {0, time}, {right, time});
-  draw_edge(canvas, theme, hair, {0, status}, {right, status});
+  const auto edge = [&](Point from, Point to) {
+    const Point line[] = {from, to};
+    canvas.polyline(line, {theme.hairline, hair, Dash::solid});
+  };
+  edge({0, top}, {right, top});
+  edge({side, at.column.y}, {side, at.time_bar.y});
+  edge({0, time}, {right, time});
+  edge({0, status}, {right, status});
 }
 
 /// Draws the parts that do not overlap; sheets above them have their own windows.
@@ -171,7 +174,6 @@ void draw_page(Frame& frame) {
   draw_palette(frame);
   draw_picker(frame);
   draw_menu(frame);
-  draw_call_outs(frame, at.top_bar);
   move_crosshair(frame.state);
   if (frame.state.is_blank) draw_blank(frame);
 }

@@ -14,6 +14,8 @@ namespace afterglow {
 void draw_page(Frame& frame);
 
 // The parts, from top to bottom.
+/// The height of the top bar: its tabs take further rows where one is too narrow.
+double top_bar_height(const Frame& frame, double width);
 void draw_top_bar(Frame& frame, const Rect& area);
 void draw_side_column(Frame& frame, const Rect& area);
 /// Interventions on the selected head with their effect, a section of the side column; returns its height.
@@ -21,12 +23,13 @@ double draw_interference(Frame& frame, const Rect& area);
 void draw_workspace(Frame& frame, const Rect& area);
 void draw_time_bar(Frame& frame, const Rect& area);
 void draw_status_bar(Frame& frame, const Rect& area);
-/// The open lesson: a pane next to the panels, or below them while presenting.
-void draw_lesson(Frame& frame, const Rect& area);
-/// The height that it may take below the panels.
-inline constexpr double largest_lesson_strip = 0.5;
-/// Its height below the panels; 0 without a lesson.
-double lesson_strip_height(Frame& frame, double width);
+/// Where the open lesson is in an area: a pane next to the panels, or while presenting the text of a slide and a line
+/// below it.
+struct LessonPlace {
+  Rect text, foot;
+};
+LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& area);
+void draw_lesson(Frame& frame, const LessonPlace& place);
 /// Whether the open lesson shows a part of the page: it shows all unless it lists its `controls`.
 bool shows_control(const PageState& state, std::string_view name);
 /// Whether the lesson's step leaves a panel at full contrast.
@@ -36,8 +39,6 @@ void draw_notes(Frame& frame, const Rect& bar);
 void draw_palette(Frame& frame);
 void draw_picker(Frame& frame);
 void draw_help(Frame& frame);
-/// The remaining hints of a first start, above everything.
-void draw_call_outs(Frame& frame, const Rect& top_bar);
 /// The menu of the panel or plot in `PageState::menu`, as a list next to the pointer.
 void draw_menu(Frame& frame);
 
@@ -46,14 +47,16 @@ struct WorkspacePanel {
   std::string_view id;
   double share = 1;
   std::string_view otherwise = {};  ///< replaces the panel if it cannot show this model
+  bool is_below = false;            ///< below the panel before it, in the same column of the row
 };
 struct WorkspaceRow {
   double share;
   std::vector<WorkspacePanel> panels;
+  bool is_strip = false;  ///< only links to its panels, except in a very large window
 };
 struct Workspace {
-  std::string_view id, title;
-  std::vector<WorkspaceRow> rows;
+  std::string_view id, group, title, question;  ///< "koopman", "Look", "Spectrum", and what the page answers
+  std::vector<WorkspaceRow> rows{};
   LayerTraits about{};       ///< models with a layer that shows one of these open here
   bool shows_others = true;  ///< whether it can show other models, too
 };

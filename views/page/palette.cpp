@@ -157,7 +157,7 @@ const std::vector<PaletteLine>& ready_lines() {
       made.push_back(ready_line("maximise", {{"panel", kind.id}}, std::string(kind.title), std::string(kind.about)));
     for (const Workspace& workspace : workspaces()) {
       made.push_back(ready_line("workspace", {{"name", workspace.id}}, "Page " + std::string(workspace.title),
-                                "Shows another arrangement of panels."));
+                                std::string(workspace.question)));
     }
     for (const Theme* theme : {&dark_theme(), &light_theme(), &projector_theme()})
       made.push_back(ready_line("theme", {{"name", theme->name}}, "Theme " + std::string(theme->name), ""));

@@ -74,12 +74,9 @@ void draw_card(const Frame& frame, Canvas& canvas, const PickerEntry& entry, con
            {title_size, FontFace::semibold, theme.text, Anchor::start});
   y += frame.px(21);
   const std::size_t lines_that_fit = has_picture ? 3 : 2;
-  for (const std::string& line :
-       wrapped_text(canvas, entry.sentence, width, frame.px(small_size), FontFace::regular, lines_that_fit)) {
-    row_text(frame.look, canvas, {box.x + margin, y, width, frame.px(17)}, line,
-             {small_size, FontFace::regular, theme.dim, Anchor::start});
-    y += frame.px(17);
-  }
+  text_lines(frame.look, canvas, {box.x + margin, y, width, 0},
+             wrapped_text(canvas, entry.sentence, width, frame.px(small_size), FontFace::regular, lines_that_fit),
+             frame.px(17), {small_size, FontFace::regular, theme.dim, Anchor::start});
   const Rect foot{box.x + margin, box.bottom() - frame.px(25), width, frame.px(17)};
   const double time =
       row_text(frame.look, canvas, foot, entry.time, {tiny_size, FontFace::mono, theme.accent, Anchor::end});

@@ -133,12 +133,9 @@ double draw_task(Frame& frame, const Rect& area) {
   double y = area.y + section_head(frame, area, "Task");
   const auto rest = [&] { return Rect{area.x, y, area.width, area.bottom() - y}; };
   FigureCanvas canvas = frame.look.canvas();
-  for (const std::string& line : wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 4)) {
-    row_text(frame.look, canvas, {area.x, y, area.width, frame.px(18)}, line,
-             {small_size, FontFace::regular, theme.dim, Anchor::start});
-    y += frame.px(18);
-  }
-  y += frame.px(3);
+  y = frame.px(3) + text_lines(frame.look, canvas, {area.x, y, area.width, 0},
+                               wrapped_text(canvas, o.task, area.width, frame.px(small_size), FontFace::regular, 4),
+                               frame.px(18), {small_size, FontFace::regular, theme.dim, Anchor::start});
   // Rows keep their place before their number is known, so that nothing below them moves.
   const RunCurves none, &now = o.runs.empty() ? none : o.runs.back();
   const auto fact = [&](std::string_view label, const Values& of, double value, Color color) {

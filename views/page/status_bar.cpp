@@ -8,6 +8,7 @@
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
+#include "views/panel.h"
 #include "views/widgets.h"
 #include "views/work_offer.h"
 
@@ -57,11 +58,8 @@ bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
   canvas.fill_rect(box, frame.px(8), mixed(mixed(theme.raised, theme.panel, 0.25), ink, 0.06));
   canvas.stroke_rect(box, frame.px(8), {mixed(theme.hairline, ink, 0.6), std::max(1.0, frame.px(1)), Dash::solid});
   canvas.fill_circle({box.x + frame.px(15), box.y + frame.px(7) + row / 2}, frame.px(4), ink);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    row_text(frame.look, canvas,
-             {box.x + frame.px(28), box.y + frame.px(7) + static_cast<double>(i) * row, width - frame.px(36), row},
-             lines[i], {small_size, FontFace::regular, theme.text, Anchor::start});
-  }
+  text_lines(frame.look, canvas, {box.x + frame.px(28), box.y + frame.px(7), width - frame.px(36), height}, lines, row,
+             {small_size, FontFace::regular, theme.text, Anchor::start});
   return box.contains(mouse_place()) && ImGui::IsMouseReleased(0);
 }
 
@@ -69,12 +67,9 @@ bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
 double draw_kept_run(Frame& frame, double right, const Rect& row) {
   if (frame.state.kept_run.empty()) return right;
   const std::string label = "Go on: " + frame.state.kept_run;
-  const double x = right - button_width(frame, label, Icon::play);
-  const Rect box{x, row.y + frame.px(2), row.width, row.height - frame.px(4)};
-  if (button(frame, "go_on", x, box, label, Icon::play, ButtonKind::primary,
-             "Opens the run that was saved when the window was closed.")
-          .clicked)
-    frame.commands.send("go_on");
+  const double x =
+      command_button(frame, right, {0, row.y + frame.px(2), 0, row.height - frame.px(4)}, {"go_on", {}}, label,
+                     Icon::play, ButtonKind::primary, "Opens the run that was saved when the window was closed.");
   return x - frame.px(22);
 }
 

@@ -101,7 +101,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
     row_text(frame.look, canvas, area,
              frame.seen().model.is_forecaster
                  ? "No tokens here: choose \"next window\" in the Forecast panel to see another part of the series."
-                 : "Pages that show single tokens, such as Koopman and Stepper, list the inspected sequence here.",
+                 : "Pages that show single tokens, such as Spectrum and Stepper, list the inspected sequence here.",
              {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
     return;
   }

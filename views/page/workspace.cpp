@@ -1,10 +1,13 @@
 // Panels in rows with splitters between them, or one panel alone.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/engine/recipe/lesson.h"
 #include "views/page/page.h"
 #include "views/panel.h"
+#include "views/plots/families.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -14,6 +17,7 @@ namespace {
 constexpr double gap_units = 8;
 constexpr double min_share = 0.12;
 constexpr double min_panel_width = 230, min_panel_height = 170;  ///< layout units
+constexpr FigureSize large_page{1800, 1100};                     ///< with room for the panels of the strip
 
 /// The number of parts of at least this size that fit; at least one.
 std::size_t parts_that_fit(double room, double least) { return static_cast<std::size_t>(std::max(1.0, room / least)); }
@@ -58,115 +62,124 @@ void draw_splitter(Frame& frame, const std::string& name, const Rect& gap, bool 
   }
 }
 
-void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, const Rect& area) {
-  std::vector<double> usual;
-  for (const WorkspacePanel& panel : row.panels) usual.push_back(panel.share);
-  const std::vector<double> shares = shares_of(frame.state, name, usual);
-  ShownRow& shown = frame.state.shown_rows.emplace_back(ShownRow{name, shares, {}});
-  for (const WorkspacePanel& panel : row.panels) shown.panels.emplace_back(panel.id);
-  const double gap = std::round(frame.px(gap_units));
-  const double room = area.width - gap * static_cast<double>(shares.size() - 1);
-  double x = area.x;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const double width = i + 1 == shares.size() ? area.right() - x : std::round(room * shares[i]);
-    if (const Panel* panel = find_panel(row.panels[i].id)) draw_panel(frame, *panel, {x, area.y, width, area.height});
-    x += width;
-    if (i + 1 < shares.size()) draw_splitter(frame, name, {x, area.y, gap, area.height}, true, shares, i, room);
-    x += gap;
+/// The columns of a row: panels below one another.
+std::vector<std::vector<WorkspacePanel>> columns_of(const WorkspaceRow& row) {
+  std::vector<std::vector<WorkspacePanel>> columns;
+  for (const WorkspacePanel& panel : row.panels) {
+    if (columns.empty() || !panel.is_below) columns.emplace_back();
+    columns.back().push_back(panel);
   }
+  return columns;
 }
 
-/// One page of rows, one below the other; `name` is that of their shares.
-void draw_rows(Frame& frame, std::span<const WorkspaceRow> rows, const std::string& name, std::size_t first,
-               const Rect& area) {
-  const double gap = std::round(frame.px(gap_units));
+/// Draws parts of an area next to one another (`is_row`) or below one another, with splitters between them; returns
+/// their shares.
+template <class Draw>
+std::vector<double> split_area(Frame& frame, const std::string& name, const Rect& area, bool is_row,
+                               std::vector<double> usual, const Draw& draw) {
+  std::vector<double> shares = shares_of(frame.state, name, std::move(usual));
+  const double gap = std::round(frame.px(gap_units)), length = is_row ? area.width : area.height;
+  const double room = length - gap * static_cast<double>(shares.size() - 1);
+  const auto part = [&](double at, double size) {
+    return is_row ? Rect{area.x + at, area.y, size, area.height} : Rect{area.x, area.y + at, area.width, size};
+  };
+  double at = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double size = i + 1 == shares.size() ? length - at : std::round(room * shares[i]);
+    draw(i, part(at, size));
+    at += size;
+    if (i + 1 < shares.size()) draw_splitter(frame, name, part(at, gap), is_row, shares, i, room);
+    at += gap;
+  }
+  return shares;
+}
+
+void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, const Rect& area) {
+  const std::vector<std::vector<WorkspacePanel>> columns = columns_of(row);
+  std::vector<double> usual;
+  for (const auto& column : columns) usual.push_back(column.front().share);
+  ShownRow shown{name, {}, {}};
+  shown.shares = split_area(frame, name, area, true, usual, [&](std::size_t i, const Rect& column) {
+    const std::vector<double> equal(columns[i].size(), 1);
+    split_area(frame, name + "/" + std::to_string(i), column, false, equal, [&](std::size_t j, const Rect& place) {
+      const std::string id(columns[i][j].id);
+      if (const Panel* panel = find_panel(id)) draw_panel(frame, *panel, place);
+      shown.panels.emplace_back(id, i);
+    });
+  });
+  frame.state.shown_rows.push_back(std::move(shown));
+}
+
+void draw_rows(Frame& frame, std::span<const WorkspaceRow> rows, const std::string& name, const Rect& area) {
   std::vector<double> usual;
   for (const WorkspaceRow& row : rows) usual.push_back(row.share);
-  const std::string rows_name = name + "/rows" + (first == 0 ? "" : std::to_string(first));
-  const std::vector<double> shares = shares_of(frame.state, rows_name, usual);
-  frame.state.rows_name = rows_name;
-  frame.state.row_shares = shares;
-  const double room = area.height - gap * static_cast<double>(shares.size() - 1);
-  double y = area.y;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const double height = i + 1 == shares.size() ? area.bottom() - y : std::round(room * shares[i]);
-    draw_row(frame, rows[i], name + "/" + std::to_string(first + i), {area.x, y, area.width, height});
-    y += height;
-    if (i + 1 < shares.size()) draw_splitter(frame, rows_name, {area.x, y, area.width, gap}, false, shares, i, room);
-    y += gap;
-  }
-}
-
-/// The default rows if all panels fit, else all panels in reading order in rows of `columns`.
-std::vector<WorkspaceRow> rows_of(std::vector<WorkspaceRow> rows, std::size_t columns) {
-  if (std::ranges::all_of(rows, [&](const WorkspaceRow& row) { return row.panels.size() <= columns; })) return rows;
-  std::vector<WorkspaceRow> narrow;
-  for (const WorkspaceRow& row : rows) {
-    for (const WorkspacePanel& panel : row.panels) {
-      if (narrow.empty() || narrow.back().panels.size() == columns) narrow.push_back({1, {}});
-      narrow.back().panels.push_back(panel);
-    }
-  }
-  return narrow;
+  frame.state.rows_name = name + "/rows";
+  frame.state.row_shares = split_area(
+      frame, frame.state.rows_name, area, false, usual,
+      [&](std::size_t i, const Rect& place) { draw_row(frame, rows[i], name + "/" + std::to_string(i), place); });
 }
 
 /// While presenting only the panels that the lesson points at, as large as possible; without such all panels.
 std::vector<WorkspaceRow> rows_for_audience(const PageState& state, std::vector<WorkspaceRow> rows) {
   WorkspaceRow stressed{1, {}};
-  bool is_any_left_out = false;
+  std::size_t all = 0;
   for (const WorkspaceRow& row : rows) {
-    for (const WorkspacePanel& panel : row.panels) {
-      if (is_stressed(state, panel.id)) {
-        stressed.panels.push_back(panel);
-      } else {
-        is_any_left_out = true;
-      }
-    }
+    all += row.panels.size();
+    std::ranges::copy_if(row.panels, std::back_inserter(stressed.panels),
+                         [&](const WorkspacePanel& panel) { return is_stressed(state, panel.id); });
   }
-  const bool is_chosen = state.presenting && is_any_left_out && !stressed.panels.empty();
+  for (WorkspacePanel& panel : stressed.panels) panel.is_below = true;
+  const bool is_chosen = state.presenting && !stressed.panels.empty() && stressed.panels.size() < all;
   return is_chosen ? std::vector{std::move(stressed)} : rows;
 }
 
-std::size_t count_panels(std::span<const WorkspaceRow> rows) {
-  return std::accumulate(rows.begin(), rows.end(), std::size_t{0},
-                         [](std::size_t sum, const WorkspaceRow& row) { return sum + row.panels.size(); });
-}
-
-/// "+3 panels  1 / 2" with arrows that turn the pages; returns its left edge.
-double draw_pager(Frame& frame, const Rect& row, std::size_t elsewhere) {
-  const PageState& state = frame.state;
-  const std::string keys = state.lesson.lesson ? "" : "  Page Down";  // which moves through an open lesson
-  const auto turn = [&](std::int64_t by) { frame.commands.send("page", {{"by", by}, {"of", "panels"}}); };
-  const ChipResult on =
-      header_chip(frame, "next page", row.right(), row, "→", false, "Shows the panels that do not fit here" + keys);
-  if (on.clicked) turn(1);
-  const ChipResult back = header_chip(frame, "page before", on.left, row, "←", false, "Back");
-  if (back.clicked) turn(-1);
-  const std::string text = "+" + std::to_string(elsewhere) + (elsewhere == 1 ? " panel" : " panels") + " · page " +
-                           std::to_string(state.panel_page + 1) + " of " + std::to_string(state.panel_pages);
-  const ChipResult count = header_chip(frame, "pages", back.left, row, text, true, "Shows the next panels" + keys);
-  if (count.clicked) turn(1);
-  return count.left;
-}
-
-/// A line below the panels about those that do not fit or cannot show the model, with links.
-void draw_strip(Frame& frame, const Rect& row, std::span<const std::string_view> missing, std::size_t elsewhere) {
+/// Panels by name; a click enlarges one. Returns the right end.
+double draw_links(Frame& frame, const Rect& row, std::string_view head, std::span<const std::string_view> ids) {
+  if (ids.empty()) return row.x;
   FigureCanvas canvas = frame.look.canvas();
-  const Theme& theme = *frame.look.theme;
-  const double end = elsewhere > 0 ? draw_pager(frame, row, elsewhere) : row.right();
-  if (missing.empty()) return;
-  double x = row.x + frame.px(4);
-  x += row_text(frame.look, canvas, {x, row.y, std::max(0.0, end - x), row.height},
-                "Not of this model:", {tiny_size, FontFace::regular, theme.faint, Anchor::start}) +
-       frame.px(4);
-  for (const std::string_view id : missing) {
+  double x = row.x + row_text(frame.look, canvas, row, head,
+                              {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
+  for (const std::string_view id : ids) {
     const PlotKind& kind = *find_plot_kind(id);
     const double width = canvas.text_width(kind.title, frame.px(tiny_size), FontFace::regular) + frame.px(16);
-    if (x + width > end) return;
+    if (x + width > row.right()) break;
+    const bool is_of_model = fits(kind, frame.seen().model);
     command_chip(frame, {"maximise", {{"panel", std::string(id)}}}, id.data(), x + width, row, kind.title, false,
-                 why_not(kind) + " Click for a preset that has one.");
+                 is_of_model ? std::string(kind.about) : why_not(kind) + " Click for a preset that has one.");
     x += width;
   }
+  return x + frame.px(14);
+}
+
+/// A line below the panels about those that do not fit, and those that cannot show the model.
+void draw_strip(Frame& frame, const Rect& row, std::span<const std::string_view> more,
+                std::span<const std::string_view> missing) {
+  const double x = draw_links(frame, {row.x + frame.px(4), row.y, row.width, row.height}, "More here:", more);
+  draw_links(frame, {x, row.y, row.right() - x, row.height}, "Not of this model:", missing);
+}
+
+/// The sentence of a first start above the panels, with the tour and the lessons; returns its height.
+double draw_intro(Frame& frame, const Rect& area) {
+  const Theme& theme = *frame.look.theme;
+  const Rect box{area.x, area.y, area.width, frame.px(56)};
+  FigureCanvas canvas = frame.look.canvas();
+  canvas.fill_rect(box, frame.px(8), theme.panel);
+  const double height = frame.px(30);
+  const Rect row{box.x + frame.px(16), box.y + (box.height - height) / 2, box.width - frame.px(24), height};
+  const auto gap = [&](double x) { return x - frame.px(8); };
+  double x = command_button(frame, row.right(), row, {"hints", {{"intro", false}}}, "×", Icon::none, ButtonKind::quiet,
+                            "Closes this; the command \"hints\" shows it again");
+  x = command_button(frame, gap(x), row, {"lesson", {}}, std::to_string(shipped_lessons().size() - 1) + " lessons",
+                     Icon::none, ButtonKind::normal, "Lists the lessons  Ctrl O");
+  x = command_button(frame, gap(x), row, {"lesson", {{"open", std::string("tour")}}}, "Take the tour · 2 min",
+                     Icon::none, ButtonKind::primary, "A memory learns, you change it, time runs backwards");
+  static const std::string sentence = nlohmann::json::parse(page_texts()[1].json)["intro"];
+  const double room = x - row.x - frame.px(12), size = 16, line = frame.px(1.25 * size);
+  const auto lines = wrapped_text(canvas, sentence, room, frame.px(size), FontFace::semibold, 2);
+  const double y = box.y + (box.height - static_cast<double>(lines.size()) * line) / 2;
+  text_lines(frame.look, canvas, {row.x, y, room, line}, lines, line,
+             {size, FontFace::semibold, theme.text, Anchor::start});
+  return box.height + frame.px(gap_units);
 }
 
 /// Moves room from the neighbour of part i to it, as far as both keep the smallest share.
@@ -184,9 +197,9 @@ void give_share(PageState& state, const std::string& name, std::vector<double> s
 void resize_panel(PageState& state, std::string_view panel, double width, double height) {
   for (std::size_t r = 0; r < state.shown_rows.size(); ++r) {
     const ShownRow& row = state.shown_rows[r];
-    const auto place = static_cast<std::size_t>(std::ranges::find(row.panels, panel) - row.panels.begin());
-    if (place == row.panels.size()) continue;
-    give_share(state, row.name, row.shares, place, width);
+    const auto place = std::ranges::find(row.panels, panel, &std::pair<std::string, std::size_t>::first);
+    if (place == row.panels.end()) continue;
+    give_share(state, row.name, row.shares, place->second, width);
     give_share(state, state.rows_name, state.row_shares, r, height);
     return;
   }
@@ -194,37 +207,43 @@ void resize_panel(PageState& state, std::string_view panel, double width, double
 
 void draw_workspace(Frame& frame, const Rect& area) {
   PageState& state = frame.state;
-  const double gap = std::round(frame.px(gap_units));
+  const double gap = std::round(frame.px(is_slide(state) ? 2 : gap_units));
   Rect inside{area.x + gap, area.y + gap, area.width - 2 * gap, area.height - 2 * gap};
   if (inside.width < 20 || inside.height < 20) return;
   if (const Panel* alone = find_panel(state.maximised)) return draw_panel(frame, *alone, inside);
+  if (state.hints.is_intro_due && !state.presenting && !state.is_locked && !state.lesson.lesson) {
+    const double used = draw_intro(frame, inside);
+    inside.y += used;
+    inside.height -= used;
+  }
   const Workspace& workspace = present_workspace(state);
   const ModelSummary& model = frame.seen().model;
   if (const std::string why = why_not(workspace, model); !why.empty())
     return draw_missing(frame, inside, why, preset_for(workspace));
 
-  const std::vector<WorkspaceRow> fitting = rows_for_audience(state, fitting_rows(workspace, model));
+  std::vector<WorkspaceRow> rows = rows_for_audience(state, fitting_rows(workspace, model));
+  std::vector<std::string_view> more;
+  const auto link_last = [&](WorkspaceRow& row) {
+    more.push_back(row.panels.back().id);
+    row.panels.pop_back();
+  };
+  const bool is_large = inside.width >= frame.px(large_page.width) && inside.height >= frame.px(large_page.height);
   const std::size_t columns = parts_that_fit(inside.width, frame.px(min_panel_width));
-  const std::vector<WorkspaceRow> rows = rows_of(fitting, columns);
-  const std::vector<std::string_view> missing =
-      state.presenting ? std::vector<std::string_view>() : missing_panels(workspace, model);
-  std::size_t on_a_page = parts_that_fit(inside.height, frame.px(min_panel_height));
-  if (on_a_page < rows.size() || !missing.empty()) {
-    const double strip = std::round(frame.px(22));
-    inside.height -= strip;
-    on_a_page = parts_that_fit(inside.height, frame.px(min_panel_height));
+  for (WorkspaceRow& row : rows) {
+    while (columns_of(row).size() > columns) link_last(row);
   }
-  state.panel_pages = static_cast<int>((rows.size() + on_a_page - 1) / on_a_page);
-  state.panel_page = std::clamp(state.panel_page, 0, state.panel_pages - 1);
-  const std::size_t first = static_cast<std::size_t>(state.panel_page) * on_a_page;
-  const std::span<const WorkspaceRow> page = std::span(rows).subspan(first, std::min(on_a_page, rows.size() - first));
-  const std::string name =
-      std::string(workspace.id) + (rows.size() == fitting.size() ? "" : "/" + std::to_string(columns));
-  draw_rows(frame, page, name, first, inside);
-  const Rect strip{inside.x, inside.bottom() + frame.px(2), inside.width,
-                   area.bottom() - inside.bottom() - frame.px(4)};
-  if (state.panel_pages > 1 || !missing.empty())
-    draw_strip(frame, strip, missing, count_panels(rows) - count_panels(page));
+  while (rows.size() > parts_that_fit(inside.height, frame.px(min_panel_height)) ||
+         (rows.size() > 1 && rows.back().is_strip && !is_large)) {
+    while (!rows.back().panels.empty()) link_last(rows.back());
+    rows.pop_back();
+  }
+  std::ranges::reverse(more);
+  const std::vector<std::string_view> missing = missing_panels(workspace, model);
+  const bool has_strip = !state.presenting && (!more.empty() || !missing.empty());
+  const double strip = has_strip ? std::round(frame.px(22)) : 0;
+  draw_rows(frame, rows, std::string(workspace.id), {inside.x, inside.y, inside.width, inside.height - strip});
+  if (has_strip)
+    draw_strip(frame, {inside.x, inside.bottom() - strip + frame.px(4), inside.width, strip}, more, missing);
 }
 
 }  // namespace afterglow

@@ -1,76 +1,54 @@
 // The workspaces, and which of them can show a model.
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "views/page/page.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
 namespace {
 
-/// The layouts, without the plots that name their workspace themselves.
-std::vector<Workspace> layouts() {
-  return {
-      {"koopman",
-       "Koopman",
-       {{1.15, {{"training", 1.25}, {"spectrum", 1.1, "state_spectrum"}, {"power_filter", 0.9, "gate"}}},
-        {1, {{"stepper", 1.8}, {"conditioning", 0.95, "state_growth"}, {"token_weights", 1.05}}}},
-       LayerTrait::koopman_heads | LayerTrait::koopman_modes,
-       false},
-      {"training", "Training", {{1.9, {{"training"}}}, {1, {{"accuracy_grid", 1.5}, {"gradient_depth"}, {"blame"}}}}},
-      {"probe",
-       "Sequence",
-       {{1.25, {{"probe", 1.5}, {"spectrum", 1, "state_spectrum"}}},
-        {1, {{"power_filter", 1, "half_lives"}, {"token_weights"}, {"training"}}}}},
-      {"causes",
-       "Causes",
-       {{1.45, {{"patch", 1.9}, {"transplant"}}}, {1, {{"readout"}, {"logit_lens"}, {"ablation"}}}}},
-      {"why",
-       "Why it learns",
-       {{1.5, {{"forces", 1.2, "training"}, {"microscope"}}}, {1, {{"bisect", 1.2}, {"over_training", 1}}}}},
-      {"theory",
-       "Theory",
-       {{1, {{"perturbation", 1.6, "state_spectrum"}, {"query_jacobian", 0.8}, {"gradient_depth", 0.8}}},
-        {1, {{"filter_theory", 2, "gate"}, {"linear_gap", 0.9}, {"state_size", 0.8, "state_growth"}}}},
-       LayerTrait::koopman_heads,
-       false},
-      {"stepper",
-       "Stepper",
-       {{1.3, {{"stepper"}}}, {1, {{"conditioning", 1, "state_growth"}, {"token_spectrum", 1.3, "state_spectrum"}}}}},
-      {"solvers",
-       "Solvers",
-       {{1.25, {{"solver_race", 2.1, "state_spectrum"}, {"conditioning", 1, "state_growth"}}},
-        {1, {{"gradient_check", 1.2}, {"kalman_filter", 1.6}, {"gate"}}}},
-       LayerTrait::ridge_systems,
-       false},
-      {"influence",
-       "Influence",
-       {{1.5, {{"influence"}, {"race", 1.45}}},
-        {1, {{"routing", 1.5}, {"position_code", 0.75}, {"deep_profiles", 0.75}}}},
-       LayerTrait::feedback},
-      {"retrieval", "Retrieval", {{1.6, {{"selective_retrieval"}}}, {1, {{"deep_profiles"}, {"position_code"}}}}},
-      {"memory",
-       "Training path",
-       {{1, {{"trajectory", 1.3}, {"kl_spectrum"}, {"memory_inspector", 1.5}}},
-        {1, {{"temporal_modes", 0.9}, {"forecast", 1.2}}}},
-       LayerTrait::training_memory | LayerTrait::series},
-      {"phase_map", "Phase map", {{1, {{"phase_map"}}}}},
-      {"costs", "Cost", {{1, {{"costs"}}}}},
-  };
+using nlohmann::json;
+
+std::string_view text_of(const json& text) { return text.get_ref<const std::string&>(); }
+
+/// [id, share of the width, id of the replacement, "below"]; all but the first may be missing.
+WorkspacePanel panel_of(const json& one) {
+  return {text_of(one[0]), one.size() > 1 ? one[1].get<double>() : 1,
+          one.size() > 2 ? text_of(one[2]) : std::string_view(), one.size() > 3};
 }
 
-std::vector<Workspace> with_joining_plots(std::vector<Workspace> all) {
-  for (const PlotKind& kind : plot_kinds()) {
-    if (kind.workspace.empty()) continue;
-    std::ranges::find(all, kind.workspace, &Workspace::id)->rows.back().panels.push_back({kind.id});
+Workspace page_of(const json& page) {
+  static const std::map<std::string_view, LayerTrait> traits{
+      {"koopman_heads", LayerTrait::koopman_heads},     {"koopman_modes", LayerTrait::koopman_modes},
+      {"ridge_systems", LayerTrait::ridge_systems},     {"feedback", LayerTrait::feedback},
+      {"training_memory", LayerTrait::training_memory}, {"series", LayerTrait::series}};
+  Workspace made{text_of(page["id"]), text_of(page["group"]), text_of(page["title"]), text_of(page["question"])};
+  for (const json& row : page["rows"]) {
+    made.rows.push_back({row[0].get<double>(), {}});
+    for (std::size_t i = 1; i < row.size(); ++i) made.rows.back().panels.push_back(panel_of(row[i]));
   }
-  return all;
+  if (const auto strip = page.find("strip"); strip != page.end()) {
+    made.rows.push_back({0.7, {}, true});
+    for (const json& one : *strip) made.rows.back().panels.push_back(panel_of(one));
+  }
+  for (const json& trait : page.value("about", json::array())) made.about = made.about | traits.at(text_of(trait));
+  made.shows_others = page.value("shows_others", true);
+  return made;
 }
 
 }  // namespace
 
 std::span<const Workspace> workspaces() {
-  static const std::vector<Workspace> list = with_joining_plots(layouts());
+  static const json texts = json::parse(page_texts()[1].json);
+  static const std::vector<Workspace> list = [] {
+    std::vector<Workspace> all;
+    for (const json& page : texts["pages"]) all.push_back(page_of(page));
+    return all;
+  }();
   return list;
 }
 
@@ -120,12 +98,12 @@ std::vector<std::string_view> own_panels(const Workspace& workspace) {
 std::vector<WorkspaceRow> fitting_rows(const Workspace& workspace, const ModelSummary& model) {
   std::vector<WorkspaceRow> rows;
   for (const WorkspaceRow& row : workspace.rows) {
-    WorkspaceRow fitting{row.share, {}};
+    WorkspaceRow fitting{row.share, {}, row.is_strip};
     for (const WorkspacePanel& panel : row.panels) {
       if (fits_panel(panel.id, model)) {
         fitting.panels.push_back(panel);
       } else if (fits_panel(panel.otherwise, model)) {
-        fitting.panels.push_back({panel.otherwise, panel.share});
+        fitting.panels.push_back({panel.otherwise, panel.share, {}, panel.is_below});
       }
     }
     if (!fitting.panels.empty()) rows.push_back(std::move(fitting));
@@ -173,7 +151,6 @@ void follow_model(PageState& state, const ModelSummary& model, bool is_trained) 
   if (model.layers.empty() || model.name == state.followed_model) return;
   const bool is_first = state.followed_model.empty();
   state.followed_model = model.name;
-  state.panel_page = 0;
   const auto is_about = [&](const Workspace& workspace) {
     return std::ranges::any_of(model.layers,
                                [&](const LayerSummary& layer) { return shows(layer.kind, workspace.about); });

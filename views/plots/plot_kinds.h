@@ -15,6 +15,11 @@ struct FigureSize {
   double width = 280, height = 150;
 };
 
+/// The command that starts what a plot shows, offered while it is empty; without a name it needs none.
+struct PlotAsks {
+  std::string_view command, value, title;
+};
+
 /// One kind of plot; its figures are pure functions of observation and selection. Its formula card is the one with its
 /// id.
 struct PlotKind {
@@ -31,9 +36,8 @@ struct PlotKind {
   bool moves_tokens = false;       ///< arrow keys over it move the token instead of the step
   bool steps_figures = false;  ///< its figures follow one another: while it is visible, keys of time go through them
   bool needs_model = true;     ///< false: a fixed experiment without model and training
-  /// The workspace whose last row it joins; empty: page/workspaces.cpp lists it.
-  std::string_view workspace = {};
   FollowedNumber* followed = nullptr;
+  PlotAsks asks = {};
   std::string_view former_id = {};  ///< an earlier name, still read in files, scripts and arguments
 };
 

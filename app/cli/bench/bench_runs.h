@@ -63,9 +63,9 @@ struct PublishCase {
   std::vector<std::string> changes = {};  ///< fields of the recipe, as `--set` takes them
 };
 
-/// The analyses of the page that the window opens with: spectrum, power filter, stepper, conditioning, token weights.
+/// The analyses of the page that the window opens with: spectrum, curves, what the answers need, and the tokens.
 inline constexpr AnalysisSet first_page_analyses =
-    Analysis::spectra | Analysis::trace | Analysis::solvers | Analysis::inspected;
+    Analysis::spectra | Analysis::trace | Analysis::inspected | Analysis::ablation;
 
 inline const std::vector<std::string> long_echo = {"batch=8", "task.length=1024"};
 

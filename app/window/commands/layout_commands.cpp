@@ -1,10 +1,11 @@
-// Commands that arrange the page: pages of panels, layouts by name, hidden controls, the blank screen.
+// Commands that arrange the page: its tabs, layouts by name, hidden controls, the blank screen.
 #include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
+#include "views/page/page.h"
 
 namespace afterglow {
 
@@ -20,7 +21,6 @@ void take_layout(PageState& page, const Layout& layout) {
   static_cast<Layout&>(page) = layout;
   page.workspace_is_chosen = true;
   page.maximised.clear();
-  page.panel_page = 0;
 }
 
 void save_layout(CommandContext& context, const std::string& name) {
@@ -45,11 +45,13 @@ const Layout& known_layout(const PageState& page, const std::string& name) {
 
 void turn_page(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  const auto by = static_cast<int>(get_integer(value, "by", 1, -1000, 1000, the_value));
+  const auto by = static_cast<std::ptrdiff_t>(get_integer(value, "by", 1, -1000, 1000, the_value));
   const bool is_of_panels = get_choice(value, "of", {"all", "panels"}, "all", the_value) == "panels";
   if (page.lesson.lesson && !is_of_panels) return run_lesson(context, {{"by", by}});
-  const int pages = std::max(1, page.panel_pages);
-  page.panel_page = ((page.panel_page + by) % pages + pages) % pages;
+  const std::ptrdiff_t pages = std::ssize(workspaces()), now = &present_workspace(page) - workspaces().data();
+  page.workspace = workspaces()[static_cast<std::size_t>(((now + by) % pages + pages) % pages)].id;
+  page.workspace_is_chosen = true;
+  page.maximised.clear();
 }
 
 void change_layout(CommandContext& context, const json& value) {

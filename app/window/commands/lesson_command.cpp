@@ -61,6 +61,7 @@ void run_lesson(CommandContext& context, const nlohmann::json& value) {
     begin_lesson_step(page, get_integer(value, "to", 1, 1, 1000, where) - 1);
   } else {
     const std::int64_t by = get_integer(value, "by", 1, -1000, 1000, where);
+    if (by == 1 && page.lesson.asks) return void(answer_lesson(page, no_vote));
     const auto last = static_cast<std::int64_t>(page.lesson.lesson->steps.size()) - 1;
     const bool stays = (by > 0 && present == last) || (by < 0 && present == 0);
     if (!stays) begin_lesson_step(page, present + by);

@@ -138,7 +138,7 @@ void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries
 
 bool can_be_opened(const std::filesystem::path& path) {
   const std::string extension = path.extension().string();
-  return std::ranges::any_of(std::array{".safetensors", ".json", ".svg", ".pdf", ".png", ".csv", ".md"},
+  return std::ranges::any_of(std::array{".safetensors", ".json", ".svg", ".pdf", ".png", ".csv", ".md", ".txt"},
                              [&](const char* known) { return extension == known; });
 }
 

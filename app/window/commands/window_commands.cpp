@@ -89,10 +89,8 @@ void maximise(CommandContext& context, const json& value) {
 
 void race(CommandContext& context, const json& value) {
   for (Command& command : race_commands(value)) context.engine.send(std::move(command));
-  const std::string plot = "race";
-  const bool is_on = context.page.maximised == plot && value.empty();
-  context.page.workspace = home_of(plot).id;
-  context.page.maximised = is_on ? "" : plot;
+  context.page.workspace = "race";
+  context.page.maximised.clear();
 }
 
 void present(CommandContext& context, const json& value);
@@ -100,7 +98,6 @@ void present(CommandContext& context, const json& value);
 /// Closes one thing at a time: first the topmost sheet, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
-  const bool had_hints = page.hints.is_drag_due || page.hints.is_time_due;
   const bool has_cursors =
       std::any_of(page.plots.begin(), page.plots.end(), [](const auto& p) { return p.second.mark_a.has_value(); });
   if (page.is_blank) {
@@ -112,8 +109,8 @@ void restore(CommandContext& context, const json&) {
     page.menu = {};
   } else if (!page.card.pinned.empty()) {
     page.card.pinned.clear();
-  } else if (had_hints) {
-    page.hints.is_drag_due = page.hints.is_time_due = false;
+  } else if (page.hints.is_drag_due) {
+    page.hints.is_drag_due = false;
   } else if (leave_picture(context)) {
     return;
   } else if (!page.maximised.empty()) {
@@ -388,7 +385,6 @@ void workspace(CommandContext& context, const json& value) {
   if (std::none_of(list.begin(), list.end(), [&](const Workspace& w) { return w.id == name; })) {
     throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
   }
-  if (context.page.workspace != name) context.page.panel_page = 0;
   context.page.workspace = name;
   context.page.workspace_is_chosen = true;
   context.page.maximised.clear();
@@ -431,7 +427,9 @@ void help(CommandContext& context, const json&) {
 }
 
 void hints(CommandContext& context, const json& value) {
-  context.page.hints.is_drag_due = context.page.hints.is_time_due = truth(value, "on", true);
+  HintState& due = context.page.hints;
+  if (!value.contains("intro")) due.is_drag_due = truth(value, "on", true);
+  due.is_intro_due = truth(value, "intro", due.is_drag_due);
 }
 
 void present(CommandContext& context, const json& value) {

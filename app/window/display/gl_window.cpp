@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "app/window/display/gl_function.h"
 #include "app/window/display/imgui_memory.h"
 #include "core/io/error.h"
+#include "views/imgui_compat.h"
 
 namespace afterglow {
 
@@ -64,15 +67,14 @@ struct GlWindow::Callbacks {
     const Chord chord = chord_of_key(code, scancode, mods);
     if (!chord.key.empty()) self(window).on_key(chord);
   }
-  /// A key that is pressed and released between two frames is down for one of them; earlier versions of Dear ImGui
-  /// would miss it.
   static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
-    GlWindow& own = self(window);
-    if (action == GLFW_PRESS) own.pressed_.insert(code);
-    if (action != GLFW_RELEASE || !own.pressed_.contains(code))
-      return ImGui_ImplGlfw_KeyCallback(window, code, scancode, action, mods);
-    own.had_input_ = true;
-    own.late_releases_.push_back({code, scancode, mods});
+    self(window).waiting_.push_back({false, code, scancode, action, mods});
+  }
+  static void button(GLFWwindow* window, int code, int action, int mods) {
+    double x = 0, y = 0;
+    glfwGetCursorPos(window, &x, &y);
+    self(window).waiting_.push_back({true, code, 0, action, mods, static_cast<float>(x), static_cast<float>(y)});
+    self(window).had_input_ = true;
   }
   static void drop(GLFWwindow* window, int count, const char** paths) {
     self(window).had_input_ = true;
@@ -106,7 +108,6 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetDropCallback(window_, Callbacks::drop);
   glfwSetCursorPosCallback(window_, Callbacks::note);
-  glfwSetMouseButtonCallback(window_, Callbacks::note);
   glfwSetScrollCallback(window_, Callbacks::note);
   glfwSetCharCallback(window_, Callbacks::note);
   glfwSetFramebufferSizeCallback(window_, Callbacks::note);
@@ -127,6 +128,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   // Dear ImGui chains to the callbacks that are installed already.
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   glfwSetKeyCallback(window_, Callbacks::key_of_imgui);
+  glfwSetMouseButtonCallback(window_, Callbacks::button);
   ImGui_ImplOpenGL3_Init(shader_version);
 }
 
@@ -151,17 +153,39 @@ void GlWindow::wait_events(double seconds) {
 
 bool GlWindow::take_input() { return std::exchange(had_input_, false); }
 
+/// Hands what happened since the last frame to Dear ImGui: of the mouse and of each key one event, because a press and
+/// its release in one frame would be no click. What is left makes the next frame.
+void GlWindow::give_input() {
+  constexpr int mouse = -1;
+  std::set<int> given;
+  pressed_.reset();
+  while (!waiting_.empty() && given.insert(waiting_.front().is_button ? mouse : waiting_.front().code).second) {
+    const Input now = waiting_.front();
+    waiting_.pop_front();
+    if (!now.is_button) {
+      ImGui_ImplGlfw_KeyCallback(window_, now.code, now.scancode, now.action, now.mods);
+      continue;
+    }
+    pressed_ = now;
+    put_mouse(ImGui::GetIO(), now.x, now.y);
+    ImGui_ImplGlfw_MouseButtonCallback(window_, now.code, now.action, now.mods);
+    if (now.code < std::ssize(is_held_)) is_held_[now.code] = now.action != GLFW_RELEASE;
+  }
+  had_input_ = had_input_ || !waiting_.empty();
+}
+
 void GlWindow::begin_frame() {
   ImGui_ImplOpenGL3_NewFrame();
+  give_input();
   ImGui_ImplGlfw_NewFrame();
+  ImGuiIO& io = ImGui::GetIO();
+  for (int i = 0; i < std::ssize(is_held_); ++i) keep_button(io, i, is_held_[i]);
+  if (pressed_) put_mouse(io, pressed_->x, pressed_->y);
   ImGui::NewFrame();
 }
 
 void GlWindow::end_frame(Color ground, const std::function<void()>& before_swap) {
   ImGui::Render();
-  pressed_.clear();
-  for (const Release& late : std::exchange(late_releases_, {}))
-    ImGui_ImplGlfw_KeyCallback(window_, late.code, late.scancode, GLFW_RELEASE, late.mods);
   gl_function<decltype(glViewport)>("glViewport")(0, 0, pixel_width(), pixel_height());
   const auto part = [](std::uint8_t v) { return static_cast<float>(v) / 255; };
   gl_function<decltype(glClearColor)>("glClearColor")(part(ground.r), part(ground.g), part(ground.b), 1);

@@ -1,11 +1,11 @@
 // A GLFW window with Dear ImGui; independent of Afterglow's page.
 #pragma once
+#include <deque>
 #include <functional>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "app/window/keys.h"
 #include "core/figure/palette.h"
@@ -54,15 +54,20 @@ class GlWindow : Immovable {
 
  private:
   struct Callbacks;
-  struct Release {
-    int code, scancode, mods;
+  /// A key, or a button at its place.
+  struct Input {
+    bool is_button;
+    int code, scancode, action, mods;
+    float x = 0, y = 0;
   };
+  void give_input();
   GLFWwindow* window_ = nullptr;
   std::string renderer_;
   bool is_software_ = false, had_input_ = true;
-  std::set<int> pressed_;               ///< keys released since the last frame
-  std::vector<Release> late_releases_;  ///< of those, the ones to report after the frame
-  int restored_[4] = {0, 0, 0, 0};      ///< position and size before full screen
+  std::deque<Input> waiting_;       ///< not given to Dear ImGui yet
+  std::optional<Input> pressed_;    ///< of the mouse's event in this frame
+  bool is_held_[3] = {};            ///< buttons, as given
+  int restored_[4] = {0, 0, 0, 0};  ///< position and size before full screen
 };
 
 /// A key by the keyboard's layout, so that Ctrl+Z is where Z is printed; keys without a name keep theirs.

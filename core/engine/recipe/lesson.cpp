@@ -43,6 +43,7 @@ constexpr std::array words{
     WordInfo{LessonWord::answer, "answer", false, [](const LessonLine& line) { read_answer(line); }},
     WordInfo{LessonWord::expect, "expect", false, [](const LessonLine& line) { read_expectation(line); }},
     WordInfo{LessonWord::goal, "goal", false, [](const LessonLine& line) { read_goal(line); }},
+    WordInfo{LessonWord::show, "show", false, [](const LessonLine& line) { read_shown(line); }},
     WordInfo{LessonWord::notes, "notes", false, [](const LessonLine&) {}},
 };
 
@@ -164,8 +165,8 @@ class LessonReader {
   /// Checks words that may occur once in a step or need another line.
   void check_company(const LessonLine& line) {
     const std::vector<LessonLine>& all = lines();
-    const bool is_single =
-        line.word == LessonWord::ask || line.word == LessonWord::answer || info_of(line.word).is_of_head;
+    const bool is_single = line.word == LessonWord::ask || line.word == LessonWord::answer ||
+                           line.word == LessonWord::show || info_of(line.word).is_of_head;
     if (is_single && std::ranges::count(all, line.word, &LessonLine::word) > 1)
       refuse_at(line.place, std::string(name_of(line.word)) + ": this step has one already; begin another step for it");
     if (line.word != LessonWord::answer) return;

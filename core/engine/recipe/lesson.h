@@ -23,6 +23,7 @@ enum class LessonWord {
   answer,
   expect,
   goal,
+  show,
   notes
 };
 

@@ -220,6 +220,13 @@ int read_answer(const LessonLine& line) {
   return static_cast<int>(*number);
 }
 
+LessonShown read_shown(const LessonLine& line) {
+  const std::vector<std::string_view> parts = split(line.text, bar);
+  if (parts.size() != 2 || !is_field_name(parts[0]) || parts[1].empty())
+    refuse(line, "write a number and what it is, as `show: probe.accuracy | right answers`");
+  return {std::string(parts[0]), std::string(parts[1])};
+}
+
 LessonGoal read_goal(const LessonLine& line) {
   const std::size_t end = line.text.find(bar);
   LessonGoal goal;

@@ -55,6 +55,12 @@ struct LessonGoal {
 LessonGoal read_goal(const LessonLine& line);
 Condition read_expectation(const LessonLine& line);
 
+/// "probe.accuracy | right answers": the number that the step's text speaks of, shown large while presenting.
+struct LessonShown {
+  std::string name, caption;
+};
+LessonShown read_shown(const LessonLine& line);
+
 /// "{power=2 0..8}": a number that the reader can drag.
 struct LessonNumber {
   std::string name;

@@ -264,6 +264,7 @@ LessonStepPlan read_step(const LessonStep& step) {
     if (line.word == LessonWord::ask) plan.question = read_question(line);
     if (line.word == LessonWord::answer) plan.answer = read_answer(line);
     if (line.word == LessonWord::goal) plan.goals.push_back(read_goal(line));
+    if (line.word == LessonWord::show) plan.shown = read_shown(line);
   }
   return plan;
 }

@@ -33,6 +33,7 @@ struct LessonStepPlan {
   std::optional<LessonQuestion> question{};
   int answer = 0;                   ///< the right choice of the question, counted from 1; 0: not given
   std::vector<LessonGoal> goals{};  ///< in the order of their lines
+  std::optional<LessonShown> shown{};
 };
 
 /// Plans every step. The lesson must outlive the plans. Throws Error(bad_input) with the place of an impossible line:

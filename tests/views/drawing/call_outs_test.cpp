@@ -1,56 +1,109 @@
-// Hints of a first start: at most two, gone once the deed is done.
+// The hint of a first start: in the panel of the spectrum, about the mode that the answers need, with measured numbers.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/engine/observation/causes_view.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
+#include "views/analyses/causes/causes_figures.h"
 
 namespace afterglow {
 namespace {
 
-struct CallOuts : testing::Test {
+struct DragHints : testing::Test {
   NullWindow window{1600, 1000};
-  CallOuts() { window.show(samples::mid_training()); }
-  int vertices() {
+  Observation seen = samples::mid_training();
+
+  /// What the panel of the spectrum says, without spaces.
+  std::string said() {
+    window.show(seen);
     window.draw_page(2);
-    return window.vertices();
+    std::string text;
+    for (const NullWindow::Sign& sign : window.signs())
+      text += sign.character < 128 ? static_cast<char>(sign.character) : '?';
+    return text;
+  }
+  /// Every part is measured, and mode 1 of the selected head costs most.
+  void measure(double without) {
+    auto view = std::make_shared<AblationView>();
+    view->step = seen.step;
+    view->accuracy = 1;
+    view->is_complete = true;
+    const HeadSpectrum& head = *selected_head(seen, window.state.selection);
+    view->parts = {{"one", "mode", head.layer, head.head, 1, without, 1},
+                   {"two", "mode", head.layer, head.head, 0, 0.995, 1}};
+    seen.ablation = view;
+  }
+  void learn(double accuracy) {
+    seen.runs.back().held_out_accuracy = std::vector<double>{accuracy};
+    if (const InspectedView* old = seen.inspected.get()) {
+      auto plain = std::make_shared<InspectedView>(*old);
+      plain->setup.interventions = {};
+      seen.inspected = plain;
+    }
   }
 };
 
-TEST_F(CallOuts, AreDrawnBesideASlowModeAndTheRunButton) {
-  const int without = vertices();
-  ASSERT_TRUE(window.state.hints.dot) << "a mode that can be dragged is on the page";
+TEST_F(DragHints, PointsAtTheModeThatTheAnswersNeedWithItsMeasuredCost) {
   window.state.hints.is_drag_due = true;
-  const int one = vertices();
-  EXPECT_GT(one, without);
-  window.state.hints.is_time_due = true;
-  EXPECT_GT(vertices(), one);
+  learn(1);
+  measure(0.61);
+  const std::string text = said();
+  if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+  EXPECT_EQ(window.state.hints.mode, 1);
+  EXPECT_TRUE(window.state.hints.dot) << "its dot is on the page";
+  EXPECT_NE(text.find("100%?61%"), std::string::npos) << text;
 }
 
-TEST_F(CallOuts, GoWithTheirDeed) {
-  HintState& hints = window.state.hints;
-  hints.is_drag_due = hints.is_time_due = true;
+TEST_F(DragHints, SaysNoNumberThatIsNotMeasured) {
+  window.state.hints.is_drag_due = true;
+  learn(0.5);
+  seen.ablation = nullptr;
+  if (said(); window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+  EXPECT_NE(said().find("Watch:"), std::string::npos);
+  learn(1);
+  EXPECT_NE(said().find("Measuring"), std::string::npos);
+  measure(0.99);
+  EXPECT_EQ(said().find("Dragit"), std::string::npos) << "no mode matters";
+}
+
+TEST_F(DragHints, GoWithTheirDeedAndStayAwayUnderALock) {
+  window.state.hints.is_drag_due = true;
+  learn(1);
+  measure(0.61);
+  window.state.is_locked = true;
+  EXPECT_EQ(said().find("Dragit"), std::string::npos);
+  window.state.is_locked = false;
   complete_hint(window.state, {"select", "{}"});
-  EXPECT_TRUE(hints.is_drag_due && hints.is_time_due);
+  EXPECT_TRUE(window.state.hints.is_drag_due);
   complete_hint(window.state, {"drag_mode", "{}"});
-  EXPECT_FALSE(hints.is_drag_due);
-  EXPECT_TRUE(hints.is_time_due);
-  complete_hint(window.state, {"toggle_run", "{}"});
-  EXPECT_FALSE(hints.is_time_due);
+  EXPECT_FALSE(window.state.hints.is_drag_due);
 }
 
-TEST_F(CallOuts, StayAwayWhereNothingCanBeDraggedOrSomethingLiesOnTop) {
-  window.state.hints.is_drag_due = window.state.hints.is_time_due = true;
-  const int with = vertices();
-  window.state.help_is_open = true;
-  const int covered = vertices();
-  window.state.hints.is_drag_due = window.state.hints.is_time_due = false;
-  EXPECT_EQ(vertices(), covered);
-  window.state.help_is_open = false;
-  EXPECT_LT(vertices(), with);
-  window.state.hints.is_drag_due = true;
-  window.state.workspace = "training";
-  vertices();
-  EXPECT_FALSE(window.state.hints.dot);
+TEST(Introduction, OffersTourAndLessonsUntilItIsClosed) {
+  NullWindow window(1280, 720);
+  window.show(samples::mid_training());
+  window.draw_page(2);
+  const double without = window.state.shown_panels.front().area.y;
+  window.state.hints.is_intro_due = true;
+  window.draw_page(2);
+  EXPECT_GT(window.state.shown_panels.front().area.y, without);
+  std::set<std::string> sent;
+  for (int x = 280; x < 1280; x += 10) {
+    window.mouse(x, without + 28);
+    window.draw_page();
+    window.button(true);
+    window.draw_page();
+    window.button(false);
+    window.draw_page();
+    for (const Command& command : window.commands.take()) sent.insert(command.name);
+  }
+  EXPECT_EQ(sent, (std::set<std::string>{"hints", "lesson"}));
+  window.state.is_locked = true;
+  window.draw_page(2);
+  EXPECT_EQ(window.state.shown_panels.front().area.y, without) << "a lock leaves nothing that cannot be done";
 }
 
 }  // namespace

@@ -150,32 +150,52 @@ TEST(Overlays, HelpPaletteAndNotesAreDrawn) {
   EXPECT_TRUE(ImGui::GetIO().WantTextInput) << "the palette takes the keyboard";
 }
 
-TEST(SmallWindows, PageThroughThePanelsThatHaveNoRoom) {
-  NullWindow window(900, 420);
-  window.show(samples::mid_training());
-  std::vector<std::string> seen;
+std::vector<std::string> shown_panels(NullWindow& window) {
   window.draw_page(2);
-  const int pages = window.state.panel_pages;
-  ASSERT_GT(pages, 1);
-  for (int page = 0; page < pages; ++page) {
-    window.state.panel_page = page;
-    window.draw_page(2);
-    for (const ShownPanel& shown : window.state.shown_panels) seen.push_back(shown.panel);
-  }
-  EXPECT_EQ(seen, (std::vector<std::string>{"training", "spectrum", "power_filter", "stepper", "conditioning",
-                                            "token_weights"}))
-      << "each panel of the workspace once, in reading order";
-  window.state.panel_page = 99;
-  window.draw_page(2);
-  EXPECT_FALSE(window.state.shown_panels.empty()) << "a page that is not there";
+  std::vector<std::string> shown;
+  for (const ShownPanel& panel : window.state.shown_panels) shown.push_back(panel.panel);
+  return shown;
 }
 
-TEST(SmallWindows, AreLeftAloneWhereEverythingHasRoom) {
-  NullWindow window(1920, 1080);
+/// Clicks in the line below the panels, and returns the panels that open.
+std::set<std::string> linked_panels(NullWindow& window, double y) {
+  std::set<std::string> linked;
+  for (double x = 272; x < ImGui::GetIO().DisplaySize.x; x += 12) {
+    window.mouse(x, y);
+    window.draw_page();
+    window.button(true);
+    window.draw_page();
+    window.button(false);
+    window.draw_page();
+    for (const Command& sent : window.commands.take()) {
+      if (sent.name == "maximise") linked.insert(nlohmann::json::parse(sent.value)["panel"]);
+    }
+  }
+  return linked;
+}
+
+TEST(SmallWindows, LinkToThePanelsThatHaveNoRoom) {
+  NullWindow window(1280, 720);
   window.show(samples::mid_training());
-  window.draw_page(2);
-  EXPECT_EQ(window.state.panel_pages, 1);
-  EXPECT_EQ(window.state.shown_panels.size(), 6u);
+  EXPECT_EQ(shown_panels(window), (std::vector<std::string>{"spectrum", "training", "mode_needs"}));
+  const double bottom = window.state.shown_panels.front().area.bottom();
+  EXPECT_EQ(linked_panels(window, bottom + 14),
+            (std::set<std::string>{"power_filter", "stepper", "conditioning", "token_weights"}));
+}
+
+TEST(SmallWindows, ShowAtMostFourPanelsOfAnyPage) {
+  NullWindow window(1280, 720);
+  window.show(samples::mid_training());
+  for (const Workspace& workspace : workspaces()) {
+    window.state.workspace = workspace.id;
+    EXPECT_LE(shown_panels(window).size(), 4u) << workspace.id;
+  }
+}
+
+TEST(LargeWindows, ShowThePanelsOfTheStripAsWell) {
+  NullWindow window(2560, 1440);
+  window.show(samples::mid_training());
+  EXPECT_EQ(shown_panels(window).size(), 7u);
 }
 
 TEST(MissingPanels, OfferAPresetInsteadOfAnEmptyPanel) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -153,30 +154,47 @@ TEST_F(SliderTest, AClickOnTheNumberOpensAField) {
   EXPECT_TRUE(ImGui::GetIO().WantTextInput);
 }
 
-TEST(Tabs, EveryWorkspaceIsReachedWhereNotAllFit) {
-  NullWindow window(1280, 720, "projector");
-  window.show(samples::mid_training());
-  std::set<std::string> seen{window.state.workspace}, waiting = seen;
-  while (!waiting.empty()) {
-    window.state.workspace = *waiting.begin();
-    waiting.erase(waiting.begin());
-    for (int x = 150; x < 690; x += 18) {
-      window.mouse(x, 35);
-      window.draw_page(2);
+/// Clicks everywhere in the top bar; the workspaces that open, with the places of their tabs.
+std::map<std::string, std::set<std::pair<int, int>>> tabs_of(NullWindow& window, int width) {
+  std::map<std::string, std::set<std::pair<int, int>>> found;
+  window.draw_page(2);
+  for (const int y : {33}) {
+    for (int x = 4; x < width; x += 8) {
+      window.mouse(x, y);
+      window.draw_page();
       window.button(true);
       window.draw_page();
       window.button(false);
       window.draw_page();
       for (const Command& command : window.commands.take()) {
-        if (command.name != "workspace") continue;
-        for (const Workspace& workspace : workspaces()) {
-          const std::string id(workspace.id);
-          if (command.value.find("\"" + id + "\"") != std::string::npos && seen.insert(id).second) waiting.insert(id);
-        }
+        if (command.name == "workspace") found[value_of(command)["name"]].insert({x, y});
       }
     }
   }
-  EXPECT_EQ(seen.size(), workspaces().size());
+  return found;
+}
+
+TEST(Tabs, AreAllReachedWithOneClickAndNeverMove) {
+  for (const int width : {1280, 1920}) {
+    NullWindow window(width, width * 9 / 16);
+    window.show(samples::mid_training());
+    const auto first = tabs_of(window, width);
+    EXPECT_EQ(first.size(), workspaces().size()) << width;
+    window.state.workspace = workspaces().back().id;
+    EXPECT_EQ(tabs_of(window, width), first) << width;
+  }
+}
+
+TEST(Tabs, TakeFurtherRowsWhereOneIsTooNarrow) {
+  NullWindow window(1280, 720, "projector", 1.6);
+  window.show(samples::mid_training());
+  std::map<std::string, int> groups;
+  for (const Workspace& workspace : workspaces()) ++groups[std::string(workspace.group)];
+  EXPECT_EQ(groups.size(), 4u);
+  window.draw_page(2);
+  double height = 0;
+  window.draw([&](Frame& frame) { height = top_bar_height(frame, 1280) / frame.px(1); });
+  EXPECT_GT(height, 60);
 }
 
 TEST(Palette, FindsByNameTitleAndMeaning) {
@@ -348,8 +366,9 @@ TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
     window.state.selection.layer = layer;
     window.state.selection.scaled = true;  // is about heads
     const auto drag = sent(dragged), off = sent(switched), choice = sent(clicked), other = sent(head);
-    ASSERT_EQ(std::tuple(drag.size(), off.size(), choice.size(), other.size()), std::tuple(1u, 1u, 1u, 1u));
+    ASSERT_EQ(std::tuple(drag.size(), off.size(), choice.size(), other.size()), std::tuple(2u, 1u, 1u, 2u));
     EXPECT_EQ(drag[0].name, "drag_mode");
+    EXPECT_EQ(drag[1].name, "select") << "the readout is that of the dragged mode";
     EXPECT_EQ(value_of(drag[0]),
               (nlohmann::json{{"layer", layer}, {"head", 0}, {"mode", 5}, {"re", 0.25}, {"im", -0.5}, {"live", true}}));
     EXPECT_EQ(value_of(off[0])["off"], layer == 4) << "in layer 2 it is switched on again";

@@ -87,7 +87,7 @@ std::string bisect_text(const BisectView& view) {
 
 std::string bisect_subtitle(const Observation& observation, const Selection&) {
   const BisectView* view = observation.bisect.get();
-  if (!view) return "When does a condition begin to hold, and which part must learn first? Press \"Run\".";
+  if (!view) return "When does a condition begin to hold, and which part must learn first?";
   if (view->is_complete()) return view->condition + " · one part frozen at a time";
   return view->condition + " · repetition " + std::to_string(view->parts.size() + 1) + " of " +
          std::to_string(view->planned) + ", step " + grouped_number(view->at);

@@ -31,8 +31,8 @@ double draw_bisect_controls(Frame& frame, const Rect& row) {
   const double other =
       command_chip(frame, {"palette", {{"text", std::string("bisect condition=")}}}, "condition", row.right(), row,
                    "condition …", false, "Choose the condition, over any number that `afterglow check --names` lists");
-  const bool is_asked = frame.seen().bisect != nullptr;
-  return command_chip(frame, {"bisect", {}}, "ask", other, row, is_asked ? "Run again" : "Run", !is_asked,
+  if (!frame.seen().bisect) return other;
+  return command_chip(frame, {"bisect", {}}, "ask", other, row, "Run again", false,
                       "Repeats the training with one part frozen at a time");
 }
 

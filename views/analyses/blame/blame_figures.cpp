@@ -124,7 +124,7 @@ std::string blame_subtitle(const Observation& observation, const Selection&) {
   const BlameView* view = observation.blame.get();
   if (!view) {
     return observation.step > observation.oldest_step
-               ? "Which batch caused this? \"Run\" repeats the training without each of the last 100 batches."
+               ? "Which batch caused this? The training is repeated without each of the last 100 batches."
                : "Train some steps first; then the effect of each batch can be measured.";
   }
   const auto planned = static_cast<std::size_t>(view->last - view->first + 1);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
@@ -261,6 +262,49 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
   if (count < view.parts.size())
     subtitle += " · the " + std::to_string(count) + " most needed of " + std::to_string(view.parts.size());
   return {ablation_bars(view, subtitle, 0, count)};
+}
+
+const AblatedPart* most_needed_mode(const Observation& observation, const HeadSpectrum& head) {
+  if (!observation.ablation || !observation.ablation->is_complete) return nullptr;
+  const std::vector<AblatedPart>& parts = observation.ablation->parts;
+  const auto part = std::ranges::find_if(parts, [&](const AblatedPart& one) {
+    return one.sort == "mode" && one.layer == head.layer && one.head == head.head;
+  });
+  return part == parts.end() ? nullptr : &*part;
+}
+
+std::vector<Figure> mode_needs_figures(const Observation& observation, const Selection& selection, CurveStore&) {
+  const HeadSpectrum* head = selected_head(observation, selection);
+  if (!head) return {};
+  constexpr std::size_t most_modes = 8;
+  Figure figure = sheet("mode_needs", "What the answers need", ablation_subtitle(observation, selection),
+                        {"accuracy lost"}, {}, LabelPlacement::none);
+  Scatter ends{.name = "accuracy lost"};
+  double most = 0.05;
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < head->eigenvalues.size() && rows < most_modes; ++i) {
+    if (head->eigenvalues[i].imag() < 0 || !std::isfinite(std::abs(head->eigenvalues[i]))) continue;
+    const int number = number_of_mode(*head, i);
+    const double row = -static_cast<double>(rows++), tokens = mode_times(head->eigenvalues[i]).half_life;
+    std::string text = " half-life " + (std::isfinite(tokens) ? number_text(tokens, 2) : "∞");
+    double lost = 0;
+    const std::vector<AblatedPart> none, &parts = observation.ablation ? observation.ablation->parts : none;
+    const auto part = std::ranges::find_if(parts, [&](const AblatedPart& one) {
+      return one.sort == "mode" && one.layer == head->layer && one.head == head->head && one.mode == number;
+    });
+    if (part != parts.end()) {
+      lost = observation.ablation->accuracy - part->accuracy;
+      text = " " + number_text(-100 * lost, 2) + " % ·" + text;
+    }
+    most = std::max(most, lost);
+    add_bar(figure, ends, row, std::max(0.0, lost), "mode " + std::to_string(number), mode_ink(number));
+    figure.y.ticks.push_back({row, "mode " + std::to_string(number)});
+    figure.text_labels.push_back({std::max(0.0, lost), row, text, Role::dim, Anchor::start, true});
+  }
+  figure.y.range = Range{-static_cast<double>(rows) + 0.4, 0.6};
+  figure.x.range = Range{0, 2.2 * most};  // the bars end with texts
+  figure.series.emplace_back(std::move(ends));
+  return {figure};
 }
 
 std::string logit_lens_subtitle(const Observation& observation, const Selection&) {

@@ -36,6 +36,11 @@ SubtitleOfPlot ablation_subtitle;
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count);
 FiguresOfPlot ablation_figures;
 
+/// The mode of a head whose removal costs most accuracy; nullptr before all of them are measured.
+const AblatedPart* most_needed_mode(const Observation& observation, const HeadSpectrum& head);
+/// How long each mode of the selected head lasts, and what the answers lose without it, mode by mode in the same rows.
+FiguresOfPlot mode_needs_figures;
+
 SubtitleOfPlot logit_lens_subtitle, readout_subtitle, transplant_subtitle;
 FiguresOfPlot logit_lens_figures, readout_figures, transplant_figures;
 

@@ -96,12 +96,9 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
 /// Above the grid: a sentence about its brightest cell, or the cell under the pointer. Returns the height used.
 double draw_patch_sentence(const Frame& frame, const std::string& text, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
-  double y = area.y;
-  for (const std::string& line : wrapped_text(canvas, text, area.width, frame.px(body_size), FontFace::regular, 2)) {
-    row_text(frame.look, canvas, {area.x, y, area.width, frame.px(sentence_line)}, line,
+  text_lines(frame.look, canvas, area,
+             wrapped_text(canvas, text, area.width, frame.px(body_size), FontFace::regular, 2), frame.px(sentence_line),
              {body_size, FontFace::regular, frame.look.theme->text, Anchor::start});
-    y += frame.px(sentence_line);
-  }
   return 2 * frame.px(sentence_line) + frame.px(4);
 }
 

@@ -32,6 +32,8 @@ constexpr PlotRow causes_rows[] = {
      followed_lens},
     {"ablation", set_of(Analysis::ablation), LayerTrait::tokens, ablation_subtitle, ablation_figures,
      followed_ablation},
+    {"mode_needs", Analysis::spectra | Analysis::ablation, LayerTrait::koopman_heads, ablation_subtitle,
+     mode_needs_figures},
 };
 
 constexpr CardNumbers causes_numbers[] = {{"patch", patch_numbers},           {"share_restored", patch_numbers},

@@ -31,14 +31,10 @@ std::vector<std::pair<std::string, Color>> forces_legend(const Theme& theme, con
 /// Text from the top of the area, as far as it fits; returns its end.
 double draw_lines(const Frame& frame, const Rect& area, const std::string& text, Color ink) {
   FigureCanvas canvas = frame.look.canvas();
-  double y = area.y;
-  for (const std::string& line : wrapped_text(canvas, text, area.width, frame.px(small_size), FontFace::regular, 9)) {
-    if (y + frame.px(forces_line) > area.bottom()) break;
-    row_text(frame.look, canvas, {area.x, y, area.width, frame.px(forces_line)}, line,
-             {small_size, FontFace::regular, ink, Anchor::start, true});
-    y += frame.px(forces_line);
-  }
-  return y;
+  auto lines = wrapped_text(canvas, text, area.width, frame.px(small_size), FontFace::regular, 9);
+  lines.resize(std::min(lines.size(), static_cast<std::size_t>(std::max(0.0, area.height / frame.px(forces_line)))));
+  return text_lines(frame.look, canvas, area, lines, frame.px(forces_line),
+                    {small_size, FontFace::regular, ink, Anchor::start, true});
 }
 
 void draw_forces(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {

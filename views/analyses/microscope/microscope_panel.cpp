@@ -22,14 +22,11 @@ void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>
   handle_response(frame,
                   plot_widget(frame, figures[0], {area.x, area.y, area.width, area.height - below}, named_by_header));
   FigureCanvas canvas = frame.look.canvas();
-  Rect row{area.x + frame.px(10), area.bottom() - below + frame.px(2), area.width - frame.px(20),
-           frame.px(microscope_line)};
-  for (const std::string& line : wrapped_text(canvas, microscope_text(*view), row.width - frame.px(18),
-                                              frame.px(small_size), FontFace::regular, lines)) {
-    row_text(frame.look, canvas, row, line,
-             {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
-    row.y += row.height;
-  }
+  const Rect row{area.x + frame.px(10), area.bottom() - below + frame.px(2), area.width - frame.px(20), 0};
+  text_lines(frame.look, canvas, row,
+             wrapped_text(canvas, microscope_text(*view), row.width - frame.px(18), frame.px(small_size),
+                          FontFace::regular, lines),
+             frame.px(microscope_line), {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
 }
 
 double draw_microscope_controls(Frame& frame, const Rect& row) {

@@ -24,12 +24,8 @@ double draw_advice(const Frame& frame, const std::string& advice, const Rect& ar
   const Rect box{area.x + margin, area.y + frame.px(2), area.width - 2 * margin,
                  static_cast<double>(lines.size()) * line_height + frame.px(6)};
   canvas.fill_rect(box, frame.px(5), faded(amber, 0.13));
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    row_text(frame.look, canvas,
-             {box.x + margin, box.y + frame.px(3) + static_cast<double>(i) * line_height, box.width - 2 * margin,
-              line_height},
-             lines[i], {tiny_size, FontFace::regular, amber, Anchor::start});
-  }
+  text_lines(frame.look, canvas, {box.x + margin, box.y + frame.px(3), box.width - 2 * margin, box.height}, lines,
+             line_height, {tiny_size, FontFace::regular, amber, Anchor::start});
   return box.height + frame.px(6);
 }
 

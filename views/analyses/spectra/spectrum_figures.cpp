@@ -253,10 +253,10 @@ std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selec
   if (is_pair) name += ", pair with " + std::to_string(number_of_mode(*head, static_cast<std::size_t>(partner)));
   const int power = selection.power >= 0 ? selection.power : head->power;
   std::vector<ReadoutRow> rows{{name, "", "mode"},
-                               {"|λ|", number_text(times.modulus, 3), "modulus"},
-                               {"angle", number_text(times.angle, 3) + " rad", "angle"},
-                               {"half-life", tokens_text(times.half_life), "half_life"}};
-  rows.push_back({"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"});
+                               {"half-life", tokens_text(times.half_life), "half_life"},
+                               {"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"},
+                               {"kept, |λ|", number_text(times.modulus, 3), "modulus"},
+                               {"angle", number_text(times.angle, 3) + " rad", "angle"}};
   if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
   rows.push_back({"gain, K = " + std::to_string(power), number_text(mode_gain(*head, i, power), 3), "gain"});
   rows.push_back({"gain γ", number_text(head->gamma, 3), "gamma"});

@@ -1,8 +1,11 @@
 // The complex plane with the readout of a mode, or all heads as small plots.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/io/number_text.h"
+#include "views/analyses/causes/causes_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
@@ -57,11 +60,60 @@ void draw_gain_note(const Frame& frame, const Rect& area) {
   const std::vector<std::string> lines =
       wrapped_text(canvas, gain_sentence(frame), area.width, frame.px(tiny_size), FontFace::regular, 6);
   const double height = frame.px(15);
-  if (static_cast<double>(lines.size()) * height > area.height) return;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    row_text(frame.look, canvas, {area.x, area.y + static_cast<double>(i) * height, area.width, height}, lines[i],
-             {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start, true});
+  if (static_cast<double>(lines.size()) * height <= area.height)
+    text_lines(frame.look, canvas, area, lines, height,
+               {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start, true});
+}
+
+/// "100 % → 61 %"
+std::string change_text(double before, double after) {
+  const auto percent = [](double share) { return number_text(std::round(1000 * share) / 10) + " %"; };
+  return percent(before) + " → " + percent(after);
+}
+
+/// The hint of a first start; while a mode is dragged, what the answers lose. Empty words: none.
+struct DragHint {
+  std::string words, numbers{};
+};
+
+DragHint hint_of(const Frame& frame, const AblatedPart* needed) {
+  constexpr double learned = 0.9, matters = 0.05;
+  const Observation& o = frame.seen();
+  const bool is_dragged = !frame.state.dragged_point.empty(), is_due = frame.state.hints.is_drag_due;
+  if (o.inspected && o.inspected->is_edited() && (is_dragged || is_due))
+    return {"Right answers before and now:", change_text(o.inspected->accuracy_before, o.inspected->accuracy_after)};
+  if (!is_due || frame.state.is_locked || is_dragged) return {};
+  const bool knows =
+      !o.runs.empty() && !o.runs.back().held_out_accuracy.empty() && o.runs.back().held_out_accuracy.back() >= learned;
+  if (!knows) return {"Each dot is one mode of the memory. Watch: they move while it learns."};
+  if (!needed) return {"Measuring what each mode costs …"};
+  if (o.ablation->accuracy - needed->accuracy < matters) return {};
+  return {"The answers need this mode most. Drag it. Right answers with and without it:",
+          change_text(o.ablation->accuracy, needed->accuracy)};
+}
+
+/// In the strip at the right of the circle, where it covers nothing, with a tip at the mode that it speaks of; returns
+/// its height.
+double draw_hint(const Frame& frame, const DragHint& hint, const Rect& area) {
+  if (hint.words.empty()) return 0;
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const Color ink = theme.is_dark ? mixed(theme.ground, theme.accent, 0.15) : theme.panel;
+  const double pad = frame.px(9), line = frame.px(17), large = hint.numbers.empty() ? 0 : frame.px(28);
+  const Rect row{area.x + pad, area.y + pad, area.width - 2 * pad, line};
+  const auto lines = wrapped_text(canvas, hint.words, row.width, frame.px(small_size), FontFace::semibold, 6);
+  const Rect box{area.x, area.y, area.width, static_cast<double>(lines.size()) * line + large + 2 * pad};
+  if (const auto& dot = frame.state.hints.dot; large > 0 && dot) {
+    const double y = std::clamp(dot->y, box.y + pad, box.bottom() - pad);
+    const std::array<Point, 3> tip{Point{box.x, y - frame.px(6)}, Point{box.x, y + frame.px(6)}, *dot};
+    canvas.polygon(tip, faded(theme.accent, 0.85));
   }
+  canvas.fill_rect(box, frame.px(8), theme.accent);
+  const double y =
+      text_lines(frame.look, canvas, row, lines, line, {small_size, FontFace::semibold, ink, Anchor::start});
+  row_text(frame.look, canvas, {row.x, y, row.width, large}, hint.numbers,
+           {17, FontFace::semibold, ink, Anchor::start});
+  return box.height + frame.px(10);
 }
 
 /// "0 1 2 3 all" at the right end of the row; returns their left edge.
@@ -77,14 +129,22 @@ double draw_switches(Frame& frame, const Rect& row) {
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
-  const double readout = frame.px(area.width > frame.px(360) ? 136 : 122);
-  const bool shows_readout = !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(300);
+  const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
+  const AblatedPart* needed = head ? most_needed_mode(frame.seen(), *head) : nullptr;
+  frame.state.hints.mode = needed ? needed->mode : -1;
+  const double readout = frame.px(area.width > frame.px(460) ? 176 : area.width > frame.px(360) ? 136 : 122);
+  const bool shows_readout =
+      !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(300) && !is_slide(frame.state);
   const double planes = shows_readout ? area.width - readout - frame.px(8) : area.width;
   // The Koopman MLP's plane is added only if both stay large.
   std::vector<Figure> shown = figures;
   if (!frame.state.selection.all_heads && planes < 1.7 * area.height && shown.size() > 1 &&
       frame.state.shown_figure.find(std::string(panel.kind->id)) == frame.state.shown_figure.end()) {
     shown.resize(1);
+  }
+  for (Figure& figure : shown) {  // on a slide the circle is as large as possible
+    const bool fits_circle = figure.x.range && figure.x.range->high < 1.2;
+    if (is_slide(frame.state) && fits_circle) figure.x.range = figure.y.range = Range{-1.04, 1.04};
   }
   draw_figure_grid(frame, panel, shown, {area.x, area.y, planes, area.height});
   if (!shows_readout) return;
@@ -95,7 +155,8 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
     draw_switches(frame,
                   {column.x - frame.px(6), column.bottom() + frame.px(4), column.width + frame.px(6), frame.px(22)});
   }
-  const double used = draw_readout(frame, rows, column) + frame.px(10);
+  double used = head ? draw_hint(frame, hint_of(frame, needed), column) : 0;
+  used += draw_readout(frame, rows, {column.x, column.y + used, column.width, column.height - used}) + frame.px(10);
   draw_gain_note(frame, {column.x, column.y + used, column.width, column.height - used});
 }
 

@@ -9,6 +9,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/tasks/task.h"
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
@@ -101,13 +102,24 @@ SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
     return read_run(parse_json(*recipe, where), where);
   }
   if (!std::filesystem::exists(path, unknown)) refuse_missing_file(path);
+  if (extension == ".txt") return read_text(path);
   throw Error(ExitCode::bad_input,
               path.string() +
                   ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
-                  "figure (.svg, .pdf, .png, .csv) or the folder of a model");
+                  "figure (.svg, .pdf, .png, .csv), a text (.txt) or the folder of a model");
 }
 
 }  // namespace
+
+SavedRun read_text(const std::filesystem::path& path) {
+  nlohmann::json recipe = nlohmann::json::parse(find_preset("tiny-echo").text);
+  recipe["name"] = path.filename().string();
+  recipe["title"] = "A text of your own";
+  recipe["about"] = "A small model that learns a text, character by character.";
+  recipe["task"] = {{"kind", "text"}, {"path", std::filesystem::absolute(path).string()}, {"length", 64}};
+  recipe["model"]["vocab"] = make_task(recipe["task"])->vocab();
+  return read_run(recipe, path.string());
+}
 
 SavedRun open_state(const StoredState& state, const std::string& name) {
   if (state.is_snapshot) {

@@ -24,10 +24,13 @@ struct SavedRun {
 };
 
 constexpr std::int64_t no_step = -1;
-/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), the folder of another
-/// library's model, or a folder of states over steps, of which `step` names one; without a step the model that the
-/// folder itself is, if it is one, else the newest state. Throws Error(bad_input) that names file and lack,
-/// Error(usage) for a step that is not there.
+/// A small model that learns a text file character by character, with the vocabulary of the text. Throws what
+/// make_task throws.
+SavedRun read_text(const std::filesystem::path& path);
+/// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), .txt (read_text), the
+/// folder of another library's model, or a folder of states over steps, of which `step` names one; without a step the
+/// model that the folder itself is, if it is one, else the newest state. Throws Error(bad_input) that names file and
+/// lack, Error(usage) for a step that is not there.
 SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step = no_step);
 /// One state of a folder alone; `name` is that of a model which has none.
 SavedRun open_state(const StoredState& state, const std::string& name = "");
