@@ -232,7 +232,7 @@ TEST_F(Workflow, PaletteRunsACommandAndSettingsComeBack) {
   std::ostringstream settings;
   settings << file.rdbuf();
   EXPECT_NE(settings.str().find("\"theme\": \"light\""), std::string::npos) << settings.str();
-  EXPECT_NE(settings.str().find("\"workspace\": \"training\""), std::string::npos) << settings.str();
+  EXPECT_NE(settings.str().find("\"workspace\": \"stepper\""), std::string::npos) << settings.str();
   EXPECT_NE(settings.str().find("\"zoom\": 1.1"), std::string::npos) << settings.str();
 }
 
