@@ -69,6 +69,7 @@ struct GlWindow::Callbacks {
   }
   static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
     self(window).waiting_.push_back({false, code, scancode, action, mods});
+    self(window).had_input_ = true;
   }
   static void button(GLFWwindow* window, int code, int action, int mods) {
     double x = 0, y = 0;
