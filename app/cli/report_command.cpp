@@ -186,7 +186,7 @@ Recorded recorded_run(AnalysedRun& analysed, const std::vector<std::int64_t>& st
                       const std::vector<const PlotKind*>& plots, bool is_all, Output& output, Observation& last) {
   AnalysisSet analyses = set_of(Analysis::spectra);
   for (const PlotKind* kind : plots) analyses |= analyses_for(kind->id);
-  const TrainingRun& run = analysed.run();
+  const TrainingRun& run = analysed;
   const auto check = [&] { Interruption::check("at step " + std::to_string(run.step()) + " of the report"); };
   Recorded recorded;
   for (const std::int64_t step : steps) {
@@ -288,7 +288,7 @@ nlohmann::json report(const ReportOptions& options, const CommonOptions& common,
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   AnalysedRun analysed(saved, *backend);
   analysed.limit_work();
-  const std::vector<std::int64_t> steps = recorded_steps(saved, analysed.run().step(), options.states);
+  const std::vector<std::int64_t> steps = recorded_steps(saved, analysed.step(), options.states);
   Observation last;
   const Recorded recorded =
       recorded_run(analysed, steps, plots_of(options, analysed.describe().model), !options.plots.empty(), output, last);
