@@ -44,19 +44,24 @@ __device__ __forceinline__ void fence_async_proxy() {
   AFTERGLOW_REGISTERS_64                                                                                      \
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89," \
   "%90,%91,%92,%93,%94,%95"
-#define AFTERGLOW_SUMS_4(n) "+f"(s[n][0]), "+f"(s[n][1]), "+f"(s[n][2]), "+f"(s[n][3])
-#define AFTERGLOW_SUMS_16(n) \
-  AFTERGLOW_SUMS_4(n), AFTERGLOW_SUMS_4(n + 1), AFTERGLOW_SUMS_4(n + 2), AFTERGLOW_SUMS_4(n + 3)
-#define AFTERGLOW_SUMS_32 AFTERGLOW_SUMS_16(0), AFTERGLOW_SUMS_16(4)
-#define AFTERGLOW_SUMS_64 AFTERGLOW_SUMS_32, AFTERGLOW_SUMS_16(8), AFTERGLOW_SUMS_16(12)
-#define AFTERGLOW_SUMS_96 AFTERGLOW_SUMS_64, AFTERGLOW_SUMS_16(16), AFTERGLOW_SUMS_16(20)
-// A product of `columns` columns with `count` sums: where its operands are in the list, and their types.
-#define AFTERGLOW_PRODUCT(columns, count, left, right, add, transposed, type)                            \
-  "{.reg .pred add;\n"                                                                                   \
-  "setp.ne.b32 add, " add                                                                                \
-  ", 0;\n"                                                                                               \
-  "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type " {" AFTERGLOW_REGISTERS_##count \
-      "}, " left ", " right ", add, 1, 1, " transposed ";}\n"
+#define AFTERGLOW_SUMS_32                                                                                      \
+  "+f"(s[0][0]), "+f"(s[0][1]), "+f"(s[0][2]), "+f"(s[0][3]), "+f"(s[1][0]), "+f"(s[1][1]), "+f"(s[1][2]),     \
+      "+f"(s[1][3]), "+f"(s[2][0]), "+f"(s[2][1]), "+f"(s[2][2]), "+f"(s[2][3]), "+f"(s[3][0]), "+f"(s[3][1]), \
+      "+f"(s[3][2]), "+f"(s[3][3]), "+f"(s[4][0]), "+f"(s[4][1]), "+f"(s[4][2]), "+f"(s[4][3]), "+f"(s[5][0]), \
+      "+f"(s[5][1]), "+f"(s[5][2]), "+f"(s[5][3]), "+f"(s[6][0]), "+f"(s[6][1]), "+f"(s[6][2]), "+f"(s[6][3]), \
+      "+f"(s[7][0]), "+f"(s[7][1]), "+f"(s[7][2]), "+f"(s[7][3])
+#define AFTERGLOW_SUMS_64                                                                                             \
+  AFTERGLOW_SUMS_32, "+f"(s[8][0]), "+f"(s[8][1]), "+f"(s[8][2]), "+f"(s[8][3]), "+f"(s[9][0]), "+f"(s[9][1]),        \
+      "+f"(s[9][2]), "+f"(s[9][3]), "+f"(s[10][0]), "+f"(s[10][1]), "+f"(s[10][2]), "+f"(s[10][3]), "+f"(s[11][0]),   \
+      "+f"(s[11][1]), "+f"(s[11][2]), "+f"(s[11][3]), "+f"(s[12][0]), "+f"(s[12][1]), "+f"(s[12][2]), "+f"(s[12][3]), \
+      "+f"(s[13][0]), "+f"(s[13][1]), "+f"(s[13][2]), "+f"(s[13][3]), "+f"(s[14][0]), "+f"(s[14][1]), "+f"(s[14][2]), \
+      "+f"(s[14][3]), "+f"(s[15][0]), "+f"(s[15][1]), "+f"(s[15][2]), "+f"(s[15][3])
+#define AFTERGLOW_SUMS_96                                                                                             \
+  AFTERGLOW_SUMS_64, "+f"(s[16][0]), "+f"(s[16][1]), "+f"(s[16][2]), "+f"(s[16][3]), "+f"(s[17][0]), "+f"(s[17][1]),  \
+      "+f"(s[17][2]), "+f"(s[17][3]), "+f"(s[18][0]), "+f"(s[18][1]), "+f"(s[18][2]), "+f"(s[18][3]), "+f"(s[19][0]), \
+      "+f"(s[19][1]), "+f"(s[19][2]), "+f"(s[19][3]), "+f"(s[20][0]), "+f"(s[20][1]), "+f"(s[20][2]), "+f"(s[20][3]), \
+      "+f"(s[21][0]), "+f"(s[21][1]), "+f"(s[21][2]), "+f"(s[21][3]), "+f"(s[22][0]), "+f"(s[22][1]), "+f"(s[22][2]), \
+      "+f"(s[22][3]), "+f"(s[23][0]), "+f"(s[23][1]), "+f"(s[23][2]), "+f"(s[23][3])
 
 #define AFTERGLOW_HELD_LEFT \
   "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(int(add)), "n"(transposed ? 1 : 0)
@@ -69,14 +74,22 @@ template <bool transposed, class Type = Bf16Operands, int count>
 __device__ __forceinline__ void multiply(float (&s)[count][4], const std::uint32_t (&left)[4], Operand right,
                                          bool add) {
   if constexpr (count == 8) {
-    asm volatile(AFTERGLOW_PRODUCT(64, 32, "{%32,%33,%34,%35}", "%36", "%37", "%38", "%39")
-                 : AFTERGLOW_SUMS_32
-                 : AFTERGLOW_HELD_LEFT, "C"(Type::name));
+    asm volatile(
+        "{.reg .pred add;\n"
+        "setp.ne.b32 add, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.%39.%39 {" AFTERGLOW_REGISTERS_32
+        "}, {%32,%33,%34,%35}, %36, add, 1, 1, %38;}\n"
+        : AFTERGLOW_SUMS_32
+        : AFTERGLOW_HELD_LEFT, "C"(Type::name));
   } else {
     static_assert(count == 16);
-    asm volatile(AFTERGLOW_PRODUCT(128, 64, "{%64,%65,%66,%67}", "%68", "%69", "%70", "%71")
-                 : AFTERGLOW_SUMS_64
-                 : AFTERGLOW_HELD_LEFT, "C"(Type::name));
+    asm volatile(
+        "{.reg .pred add;\n"
+        "setp.ne.b32 add, %69, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.%71.%71 {" AFTERGLOW_REGISTERS_64
+        "}, {%64,%65,%66,%67}, %68, add, 1, 1, %70;}\n"
+        : AFTERGLOW_SUMS_64
+        : AFTERGLOW_HELD_LEFT, "C"(Type::name));
   }
 }
 /// multiply<transposed, HalfOperands> for 64 columns as a statement of its own: with the type as an operand ptxas
@@ -84,27 +97,43 @@ __device__ __forceinline__ void multiply(float (&s)[count][4], const std::uint32
 template <bool transposed>
 __device__ __forceinline__ void multiply_halves(float (&s)[8][4], const std::uint32_t (&left)[4], Operand right,
                                                 bool add) {
-  asm volatile(AFTERGLOW_PRODUCT(64, 32, "{%32,%33,%34,%35}", "%36", "%37", "%38", "f16")
-               : AFTERGLOW_SUMS_32
-               : AFTERGLOW_HELD_LEFT);
+  asm volatile(
+      "{.reg .pred add;\n"
+      "setp.ne.b32 add, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" AFTERGLOW_REGISTERS_32
+      "}, {%32,%33,%34,%35}, %36, add, 1, 1, %38;}\n"
+      : AFTERGLOW_SUMS_32
+      : AFTERGLOW_HELD_LEFT);
 }
 
 /// The same with both operands in shared memory, for 64, 128 or 192 columns.
 template <bool left_transposed, bool right_transposed, class Type, int count>
 __device__ __forceinline__ void multiply_shared(float (&s)[count][4], Operand left, Operand right, bool add) {
   if constexpr (count == 8) {
-    asm volatile(AFTERGLOW_PRODUCT(64, 32, "%32", "%33", "%34", "%35, %36", "%37")
-                 : AFTERGLOW_SUMS_32
-                 : AFTERGLOW_BOTH_SHARED);
+    asm volatile(
+        "{.reg .pred add;\n"
+        "setp.ne.b32 add, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.%37.%37 {" AFTERGLOW_REGISTERS_32
+        "}, %32, %33, add, 1, 1, %35, %36;}\n"
+        : AFTERGLOW_SUMS_32
+        : AFTERGLOW_BOTH_SHARED);
   } else if constexpr (count == 16) {
-    asm volatile(AFTERGLOW_PRODUCT(128, 64, "%64", "%65", "%66", "%67, %68", "%69")
-                 : AFTERGLOW_SUMS_64
-                 : AFTERGLOW_BOTH_SHARED);
+    asm volatile(
+        "{.reg .pred add;\n"
+        "setp.ne.b32 add, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.%69.%69 {" AFTERGLOW_REGISTERS_64
+        "}, %64, %65, add, 1, 1, %67, %68;}\n"
+        : AFTERGLOW_SUMS_64
+        : AFTERGLOW_BOTH_SHARED);
   } else {
     static_assert(count == 24);
-    asm volatile(AFTERGLOW_PRODUCT(192, 96, "%96", "%97", "%98", "%99, %100", "%101")
-                 : AFTERGLOW_SUMS_96
-                 : AFTERGLOW_BOTH_SHARED);
+    asm volatile(
+        "{.reg .pred add;\n"
+        "setp.ne.b32 add, %98, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.%101.%101 {" AFTERGLOW_REGISTERS_96
+        "}, %96, %97, add, 1, 1, %99, %100;}\n"
+        : AFTERGLOW_SUMS_96
+        : AFTERGLOW_BOTH_SHARED);
   }
 }
 

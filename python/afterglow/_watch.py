@@ -94,7 +94,7 @@ class Watch:
         self.notes = []
 
     def window(self, *options: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
-        """Opens the window, which follows the folder, in a process of its own; writes the present state if there is none."""
+        """Opens the window, which follows the folder, in a process of its own; writes the present state unless a state is there."""
         if self._config is None:
             raise AfterglowError(f"{self.folder} holds curves of matrices but no model, which the window needs; "
                                  f"`afterglow plot training --snapshot {self.folder} --svg FILE` draws the curves", 2)
