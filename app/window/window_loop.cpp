@@ -16,8 +16,8 @@
 #include "app/window/display/screenshot.h"
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
-#include "app/window/status.h"
 #include "core/backend/parallel.h"
+#include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -43,6 +43,49 @@ constexpr double touched_time = 0.5;                 ///< seconds after an input
 constexpr int frames_after_input = 3;
 constexpr int film_niceness = 10;
 constexpr double time_between_summaries = 1;  ///< seconds; for screen readers
+
+using nlohmann::json;
+
+json lesson_of(const LessonPane& pane) {
+  if (!pane.lesson) return nullptr;
+  const LessonStepPlan& plan = (*pane.plans)[pane.step];
+  return {{"name", pane.lesson->name},
+          {"step", pane.step + 1},
+          {"steps", pane.lesson->steps.size()},
+          {"begun", pane.begun},
+          {"done", pane.deed >= plan.deeds.size()},
+          {"asks", pane.asks},
+          {"choices", plan.question ? plan.question->choices.size() : 0},
+          {"answer", plan.answer},
+          {"answered", pane.answered},
+          {"reached", pane.reached},
+          {"problem", pane.problem}};
+}
+
+/// The state of run, page and lesson as JSON, for programs that control the window and read the result: always one
+/// object with the same keys. `is_settled`: the observation shows the effects of all commands.
+std::string status_of(const PageState& page, const Observation& now, bool is_settled) {
+  const json recipe = json::parse(now.recipe, nullptr, false);
+  const json status = {{"lesson", lesson_of(page.lesson)},
+                       {"run",
+                        {{"settled", is_settled},
+                         {"step", now.step},
+                         {"running", now.running},
+                         {"checksum", now.checksum},
+                         {"checksum_step", now.checksum_step},
+                         {"runs", now.runs.size()},
+                         {"recipe", recipe.is_discarded() ? json(nullptr) : recipe}}},
+                       {"page",
+                        {{"workspace", page.workspace},
+                         {"maximised", page.maximised},
+                         {"shown_figure", page.shown_figure},
+                         {"selection", json::parse(selection_value(page.selection))},
+                         {"theme", page.theme},
+                         {"presenting", page.presenting},
+                         {"blank", page.is_blank},
+                         {"presenter", page.has_presenter}}}};
+  return status.dump(1) + "\n";
+}
 
 /// Processor seconds of this thread, which also draws if OpenGL is software.
 double processor_time() {
