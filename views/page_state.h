@@ -15,7 +15,6 @@
 #include "core/figure/canvas.h"
 #include "views/figures/selection.h"
 #include "views/plot_reading.h"
-#include "views/plot_state.h"
 
 namespace afterglow {
 

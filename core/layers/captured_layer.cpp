@@ -43,12 +43,11 @@ WeightMatrix CapturedLayer::square(const char* capture, int head) const {
 }
 
 std::vector<HeadGate> gates_of_log_decay(const CapturedLayer& layer) {
-  std::vector<HeadGate> gates;
-  for (int head = 0; head < layer.heads(); ++head) {
-    HeadGate& gate = gates.emplace_back();
-    gate.head = head;
+  std::vector<HeadGate> gates(static_cast<std::size_t>(layer.heads()));
+  for (HeadGate& gate : gates) {
+    gate.head = static_cast<int>(&gate - gates.data());
     for (int t = 0; t < layer.tokens; ++t) {
-      const std::vector<double> channels = layer.row("log_decay", t, head);
+      const std::vector<double> channels = layer.row("log_decay", t, gate.head);
       gate.channels = static_cast<int>(channels.size());
       gate.log_decay.push_back(std::accumulate(channels.begin(), channels.end(), 0.0) / gate.channels);
     }
@@ -57,15 +56,11 @@ std::vector<HeadGate> gates_of_log_decay(const CapturedLayer& layer) {
 }
 
 std::vector<HeadGate> gates_of_running_sum(const CapturedLayer& layer) {
-  std::vector<HeadGate> gates;
-  for (int head = 0; head < layer.heads(); ++head) {
-    HeadGate& gate = gates.emplace_back();
-    gate.head = head;
-    double before = 0;
-    for (const double sum : layer.of_head("log_decay_cumsum", head)) {
-      gate.log_decay.push_back(sum - before);
-      before = sum;
-    }
+  std::vector<HeadGate> gates(static_cast<std::size_t>(layer.heads()));
+  for (HeadGate& gate : gates) {
+    gate.head = static_cast<int>(&gate - gates.data());
+    gate.log_decay = layer.of_head("log_decay_cumsum", gate.head);
+    std::adjacent_difference(gate.log_decay.begin(), gate.log_decay.end(), gate.log_decay.begin());
   }
   return gates;
 }

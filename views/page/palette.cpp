@@ -6,7 +6,6 @@
 #include <optional>
 #include <sstream>
 
-#include "views/page/lower_case.h"
 #include "views/page/page.h"
 #include "views/plots/plot_kinds.h"
 #include "views/text_field.h"

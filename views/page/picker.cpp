@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "views/page/lower_case.h"
 #include "views/page/page.h"
 #include "views/text_field.h"
 #include "views/widgets.h"

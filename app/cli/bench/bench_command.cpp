@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "app/cli/bench/bench_layers.h"
-#include "app/cli/bench/bench_long.h"
 #include "app/cli/bench/bench_runs.h"
 #include "app/cli/command_line.h"
 #include "app/cli/interruption.h"

@@ -18,7 +18,6 @@ using View = Eigen::Map<const RowMajor>;
 
 LinearAttentionGap::Query compare(const Eigen::VectorXd& linear, const Eigen::VectorXd& ridge, double shared_factor) {
   LinearAttentionGap::Query result;
-  result.linear_norm = linear.norm();
   // By the unit vector: the square of a tiny ridge answer may vanish where the answer does not.
   const double ridge_norm = ridge.stableNorm();
   const Eigen::VectorXd direction = ridge_norm > 0.0 ? Eigen::VectorXd(ridge / ridge_norm) : ridge;

@@ -17,7 +17,6 @@ struct LinearAttentionGap {
   double shared_factor = 0.0;
 
   struct Query {
-    double linear_norm = 0.0;  ///< |C q|
     double gap = 0.0;          ///< inf over a > 0 of |C q - a C G~^-1 q|
     double best_factor = 0.0;  ///< where it is attained; 0 when the two answers point apart
     double shared_gap = 0.0;   ///< the same at a*

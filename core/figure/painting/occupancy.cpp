@@ -1,8 +1,8 @@
 // The occupancy grid.
-#include "core/figure/painting/occupancy.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "core/figure/painting/painter.h"
 
 namespace afterglow {
 namespace {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "gpu/ops/product/product.cuh"
-#include "gpu/ops/product/thin_product.cuh"
 #include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/fragments.cuh"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "gpu/ops/product/product.cuh"
-#include "gpu/ops/product/thin_product.cuh"
 #include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/lanes.cuh"
