@@ -155,9 +155,9 @@ def look(program, home):
             texts = {name: panel.get_description() for name, panel in panels.items()}
             in_place = all(panel.get_parent().get_name() == "Afterglow" and panel.get_index_in_parent() >= 0
                            for panel in panels.values())
-            return texts if len(texts) >= 5 and all(texts.values()) and in_place else None
+            return texts if len(texts) >= 4 and all(texts.values()) and in_place else None
 
-        texts = reader.wait_for("five panels in words", panels_in_words)
+        texts = reader.wait_for("four panels in words", panels_in_words)
         for name, text in texts.items():
             print("  %s: %s" % (name, text[:150]))
         lesson = next((name for name in texts if name.startswith("Lesson: ")), None)

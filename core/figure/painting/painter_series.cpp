@@ -81,8 +81,8 @@ class HeatPainter {
 
   /// Writes a number into every cell, smaller where one is wide, or into no cell; into a rough cell only where it fits.
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
-    constexpr double least = 0.7, min_rough = 0.6;      // of the size of ticks
-    constexpr double filled = 0.9, filled_rough = 0.8;  // of a cell's width, at most
+    const double least = p_.theme.text_scale > 1 ? 1 : 0.7;  // of the size of ticks; a hall reads nothing smaller
+    constexpr double min_rough = 0.6, filled = 0.9, filled_rough = 0.8;  // the last two of a cell's width, at most
     const double width = cell_width(), height = cell_height();
     double largest = 0;
     for (const double value : map_.cells.span())

@@ -207,6 +207,7 @@ TEST(Shards, ATiedHeadIsCompleteAtTheEnd) {
 TEST(Shards, BucketsAreTheWholeGradientFromItsEnd) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(cut_recipe(), *backend);
+  ASSERT_TRUE(run.train_step());  // the first step reserves the gradients
   const ParameterStore& store = run.trainer().parameters();
   const std::vector<GradientBucket> buckets = gradient_buckets(store);
   EXPECT_GT(buckets.size(), 2u);

@@ -271,7 +271,7 @@ TEST(SpectrumFigures, ReadoutGivesHalfLifeAndPeriod) {
     return std::string("none");
   };
   EXPECT_EQ(rows.at(0).label, "mode 0, pair with 3");
-  EXPECT_EQ(value("|λ|"), "0.951");
+  EXPECT_EQ(value("kept, |λ|"), "0.951");
   EXPECT_EQ(value("half-life"), number_text(std::log(0.5) / std::log(0.951), 3) + " tokens");
   EXPECT_EQ(value("period"), number_text(2 * std::numbers::pi / 0.52, 3) + " tokens");
   EXPECT_EQ(value("energy"), "21 %");
@@ -279,8 +279,8 @@ TEST(SpectrumFigures, ReadoutGivesHalfLifeAndPeriod) {
 }
 
 TEST(SpectrumFigures, ReadoutOfModesThatDoNotFadeOrTurn) {
-  EXPECT_EQ(mode_readout(head_of({{1, 0}}, {0}, {1}), {}).at(3).value, "∞");
-  EXPECT_EQ(mode_readout(head_of({{0.5, 0}}, {0}, {1}), {}).at(4).value, "none");
+  EXPECT_EQ(mode_readout(head_of({{1, 0}}, {0}, {1}), {}).at(1).value, "∞");
+  EXPECT_EQ(mode_readout(head_of({{0.5, 0}}, {0}, {1}), {}).at(2).value, "none");
   EXPECT_TRUE(mode_readout(samples::nothing(), {}).empty());
 }
 

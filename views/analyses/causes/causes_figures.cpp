@@ -278,7 +278,7 @@ std::vector<Figure> mode_needs_figures(const Observation& observation, const Sel
   if (!head) return {};
   constexpr std::size_t most_modes = 8;
   Figure figure = sheet("mode_needs", "What the answers need", ablation_subtitle(observation, selection),
-                        {"accuracy lost"}, {}, LabelPlacement::none);
+                        {"accuracy lost"}, {"mode"}, LabelPlacement::none);
   Scatter ends{.name = "accuracy lost"};
   double most = 0.05;
   std::size_t rows = 0;
