@@ -90,8 +90,7 @@ std::chrono::milliseconds SessionWorker::wait() const {
 
 void SessionWorker::take_commands() {
   const Mailbox::Delivery delivery = mailbox_->receive(wait());
-  is_over_ = delivery.is_over;
-  if (is_over_) return;
+  is_over_ = delivery.is_over;  // commands that the window sent before, such as `save`, are still carried out
   if (run_) run_->make_urgent(delivery.requested & ~scheduler_.requested());
   if (scheduler_.request(delivery.requested)) {
     is_stale_ = true;
