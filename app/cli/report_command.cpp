@@ -81,8 +81,8 @@ struct Readings {
     map["rows"] = heat.row_labels;
     map["cols"] = heat.col_labels;
     map["cells"] = Json::array();
-    for (const double value : heat.cells.first(heat.cells.size() > max_cells ? 0 : max_cells).span())
-      map["cells"].push_back(rounded(value));
+    const Values shown = heat.cells.first(heat.cells.size() > max_cells ? 0 : max_cells);
+    for (const double value : shown.span()) map["cells"].push_back(rounded(value));
   }
 };
 
@@ -142,8 +142,8 @@ std::vector<const PlotKind*> plots_of(const ReportOptions& options, const ModelS
   std::vector<const PlotKind*> plots;
   for (const std::string& name : options.plots) plots.push_back(&plot_kind_named(name));
   for (const char* id : {"spectrum", "state_spectrum", "training", "ablation", "half_lives", "token_weights"}) {
-    const PlotKind& kind = plot_kind_named(id);
-    if (options.plots.empty() && fits(kind, model)) plots.push_back(&kind);
+    const PlotKind* const kind = &plot_kind_named(id);
+    if (options.plots.empty() && fits(*kind, model)) plots.push_back(kind);
   }
   return plots;
 }
