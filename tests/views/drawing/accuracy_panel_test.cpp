@@ -20,15 +20,6 @@ struct AccuracyPanel : testing::Test {
     window.state.workspace = "training";
     window.state.maximised = "accuracy_grid";
   }
-  std::vector<Command> click(double x, double y) {
-    window.mouse(x, y);
-    window.draw_page();
-    window.button(true);
-    window.draw_page();
-    window.button(false);
-    window.draw_page();
-    return window.commands.take();
-  }
   /// What clicks all over the first map send.
   std::vector<Command> click_everywhere() {
     window.show(o);
@@ -37,7 +28,7 @@ struct AccuracyPanel : testing::Test {
     std::vector<Command> all;
     for (int i = 1; i < 16; ++i) {
       for (int j = 1; j < 12; ++j) {
-        for (Command& sent : click(area.x + area.width * i / 16, area.y + area.height * j / 12)) {
+        for (Command& sent : window.click(area.x + area.width * i / 16, area.y + area.height * j / 12)) {
           if (sent.name == "probe" || sent.name == "workspace") all.push_back(std::move(sent));
         }
       }

@@ -92,13 +92,7 @@ TEST(Introduction, OffersTourAndLessonsUntilItIsClosed) {
   EXPECT_GT(window.state.shown_panels.front().area.y, without);
   std::set<std::string> sent;
   for (int x = 280; x < 1280; x += 10) {
-    window.mouse(x, without + 28);
-    window.draw_page();
-    window.button(true);
-    window.draw_page();
-    window.button(false);
-    window.draw_page();
-    for (const Command& command : window.commands.take()) sent.insert(command.name);
+    for (const Command& command : window.click(x, without + 28)) sent.insert(command.name);
   }
   EXPECT_EQ(sent, (std::set<std::string>{"hints", "lesson"}));
   window.state.is_locked = true;

@@ -32,6 +32,16 @@ class NullWindow {
 
   void mouse(double x, double y) { put_mouse(ImGui::GetIO(), static_cast<float>(x), static_cast<float>(y)); }
   void button(bool is_down, int which = 0) { put_button(ImGui::GetIO(), which, is_down); }
+  /// A click of the left button, frame by frame; returns the commands that it sends.
+  std::vector<Command> click(double x, double y) {
+    mouse(x, y);
+    draw_page();
+    button(true);
+    draw_page();
+    button(false);
+    draw_page();
+    return commands.take();
+  }
   void ctrl(bool is_down) { put_ctrl(ImGui::GetIO(), is_down); }
   void wheel(double notches) { put_wheel(ImGui::GetIO(), static_cast<float>(notches)); }
 

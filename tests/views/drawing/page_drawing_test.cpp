@@ -161,13 +161,7 @@ std::vector<std::string> shown_panels(NullWindow& window) {
 std::set<std::string> linked_panels(NullWindow& window, double y) {
   std::set<std::string> linked;
   for (double x = 272; x < ImGui::GetIO().DisplaySize.x; x += 12) {
-    window.mouse(x, y);
-    window.draw_page();
-    window.button(true);
-    window.draw_page();
-    window.button(false);
-    window.draw_page();
-    for (const Command& sent : window.commands.take()) {
+    for (const Command& sent : window.click(x, y)) {
       if (sent.name == "maximise") linked.insert(nlohmann::json::parse(sent.value)["panel"]);
     }
   }

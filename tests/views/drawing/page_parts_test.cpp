@@ -160,13 +160,7 @@ std::map<std::string, std::set<std::pair<int, int>>> tabs_of(NullWindow& window,
   window.draw_page(2);
   for (const int y : {33}) {
     for (int x = 4; x < width; x += 8) {
-      window.mouse(x, y);
-      window.draw_page();
-      window.button(true);
-      window.draw_page();
-      window.button(false);
-      window.draw_page();
-      for (const Command& command : window.commands.take()) {
+      for (const Command& command : window.click(x, y)) {
         if (command.name == "workspace") found[value_of(command)["name"]].insert({x, y});
       }
     }
