@@ -264,19 +264,19 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
   return {ablation_bars(view, subtitle, 0, count)};
 }
 
-const AblatedPart* most_needed_mode(const Observation& observation, const HeadSpectrum& head) {
-  if (!observation.ablation || !observation.ablation->is_complete) return nullptr;
-  const std::vector<AblatedPart>& parts = observation.ablation->parts;
-  const auto part = std::ranges::find_if(parts, [&](const AblatedPart& one) {
-    return one.sort == "mode" && one.layer == head.layer && one.head == head.head;
+const AblatedPart* most_needed_mode(const AblationView* view, const HeadSpectrum& head, int mode) {
+  if (!view) return nullptr;
+  const auto part = std::ranges::find_if(view->parts, [&](const AblatedPart& one) {
+    return one.sort == "mode" && one.layer == head.layer && one.head == head.head && (mode < 0 || one.mode == mode);
   });
-  return part == parts.end() ? nullptr : &*part;
+  return part == view->parts.end() ? nullptr : &*part;
 }
 
 std::vector<Figure> mode_needs_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const HeadSpectrum* head = selected_head(observation, selection);
   if (!head) return {};
   constexpr std::size_t most_modes = 8;
+  const AblationView* view = observation.ablation.get();
   Figure figure = sheet("mode_needs", "What the answers need", ablation_subtitle(observation, selection),
                         {"accuracy lost"}, {"mode"}, LabelPlacement::none);
   Scatter ends{.name = "accuracy lost"};
@@ -288,12 +288,8 @@ std::vector<Figure> mode_needs_figures(const Observation& observation, const Sel
     const double row = -static_cast<double>(rows++), tokens = mode_times(head->eigenvalues[i]).half_life;
     std::string text = " half-life " + (std::isfinite(tokens) ? number_text(tokens, 2) : "∞");
     double lost = 0;
-    const std::vector<AblatedPart> none, &parts = observation.ablation ? observation.ablation->parts : none;
-    const auto part = std::ranges::find_if(parts, [&](const AblatedPart& one) {
-      return one.sort == "mode" && one.layer == head->layer && one.head == head->head && one.mode == number;
-    });
-    if (part != parts.end()) {
-      lost = observation.ablation->accuracy - part->accuracy;
+    if (const AblatedPart* part = most_needed_mode(view, *head, number)) {
+      lost = view->accuracy - part->accuracy;
       text = " " + number_text(-100 * lost, 2) + " % ·" + text;
     }
     most = std::max(most, lost);

@@ -36,8 +36,8 @@ SubtitleOfPlot ablation_subtitle;
 Figure ablation_bars(const AblationView& view, const std::string& subtitle, std::size_t first, std::size_t count);
 FiguresOfPlot ablation_figures;
 
-/// The mode of a head whose removal costs most accuracy; nullptr before all of them are measured.
-const AblatedPart* most_needed_mode(const Observation& observation, const HeadSpectrum& head);
+/// The mode of a head whose removal costs most accuracy of those measured, or the one of this number; nullptr without.
+const AblatedPart* most_needed_mode(const AblationView* view, const HeadSpectrum& head, int mode = -1);
 /// How long each mode of the selected head lasts, and what the answers lose without it, mode by mode in the same rows.
 FiguresOfPlot mode_needs_figures;
 

@@ -130,7 +130,8 @@ double draw_switches(Frame& frame, const Rect& row) {
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
-  const AblatedPart* needed = head ? most_needed_mode(frame.seen(), *head) : nullptr;
+  const AblationView* ablation = frame.seen().ablation.get();
+  const AblatedPart* needed = head && ablation && ablation->is_complete ? most_needed_mode(ablation, *head) : nullptr;
   frame.state.hints.mode = needed ? needed->mode : -1;
   const double readout = frame.px(area.width > frame.px(460) ? 176 : area.width > frame.px(360) ? 136 : 122);
   const bool shows_readout =
