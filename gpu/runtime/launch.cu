@@ -63,6 +63,7 @@ unsigned multiprocessors() {
 }
 
 void set_gpu_shared(bool is) { gpu_shared = is; }
+bool is_gpu_shared() { return gpu_shared; }
 
 bool has_warpgroups() { return warpgroups_wanted && gpu_has_warpgroups(); }
 

@@ -6,7 +6,9 @@ namespace afterglow::device {
 /// The number of multiprocessors.
 unsigned multiprocessors();
 
-/// Set from `Device::expect_side_by_side`: waiting blocks of kernels that begin early would take room from others.
+/// Whether several back ends share the GPU, set from `Device::expect_side_by_side`. Then kernels use few resources, so
+/// that blocks of others fit beside theirs, and none begins early: its waiting blocks would take room.
 void set_gpu_shared(bool is_shared);
+bool is_gpu_shared();
 
 }  // namespace afterglow::device

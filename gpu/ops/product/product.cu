@@ -47,12 +47,25 @@ struct Plan {
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
+  using Order = Plan;
   static_assert(short_sum % depth == 0, "a short sum is a whole number of steps");
 };
 using Narrow = Plan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
 using Wide = Plan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
 using Shared = Plan<1, 1, 4, 16, 4>;        // for gradients of weights; leaves room for the main stream
 using Large = Plan<2, 2, 1, 16, 3, 3, 32>;  // for exact products of any size
+
+/// The sums of `Other`, bit for bit, while several runs share the GPU and throughput counts instead of latency. Larger
+/// tiles need fewer copies and splits; their one group of warps takes the parts of Other's groups in turns. `brief`: a
+/// group's part is one short sum, so that fewer registers hold sums and one more block fits.
+template <class Other, bool brief_>
+struct HighOccupancy : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
+  using Order = Other;
+  static constexpr bool brief = brief_;
+  static_assert(Other::depth % 16 == 0);
+};
+template <class P>
+constexpr bool takes_turns = !std::is_same_v<typename P::Order, P>;
 
 /// A slab of 32 lines of an operand in shared memory. A `deep` operand has a row for each line, otherwise a row for
 /// each depth, as in global memory. The strides avoid bank conflicts of the fragment loads.
@@ -307,9 +320,11 @@ struct OperandFeed {
   }
 };
 
-/// The slabs of a block, over all its terms, copied in the order of use.
+/// The slabs of a block, over all its terms, copied in the order of use; with HighOccupancy each one's part of the
+/// first group, then of the second.
 template <class P, bool a_deep, bool b_deep>
 struct Slabs {
+  using Order = typename P::Order;
   using A = Lines<a_deep, P::slab>;
   using B = Lines<b_deep, P::slab>;
   const Products& p;
@@ -318,25 +333,22 @@ struct Slabs {
   unsigned term;  // the term copied next
   OperandFeed<a_deep, P::slab, P::block> a[P::down];
   OperandFeed<b_deep, P::slab, P::block> b[P::across];
-  float* to;                 // stage of the next slab
-  unsigned next, end, from;  // next slab to copy, end, and where the next one begins in its term
+  float* to;                        // stage of the next slab
+  unsigned begin, end, next, from;  // slabs of the block, the next one to copy, and where that begins in its term
+  unsigned part_of_slab = 0;        // where the group and the piece that are copied next begin in a slab
 
-  __device__ Slabs(const Products& products, const OutputTile& at, float* shared, unsigned begin, unsigned last)
-      : p(products),
-        place(at),
-        memory(shared),
-        term(p.summed ? 0 : at.result),
-        to(shared),
-        next(begin),
-        end(last),
-        from(enter(begin) * P::slab) {
+  __device__ Slabs(const Products& products, const OutputTile& at, float* shared, unsigned first, unsigned last)
+      : p(products), place(at), memory(shared), to(shared), begin(first), end(last) {
+    enter(begin);
     start(from);
   }
-  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + P::slab - 1) / P::slab; }
-  /// Selects the term of slab `index`, counted over all terms; returns the slab's index within it.
-  __device__ unsigned enter(unsigned index) {
+  __device__ static unsigned slabs_of(const Term& term) { return (term.depth + Order::slab - 1) / Order::slab; }
+  /// Goes to slab `index`, counted over all terms.
+  __device__ void enter(unsigned index) {
+    next = index;
+    term = p.summed ? 0 : place.result;
     while (p.summed && term + 1 < p.count && index >= slabs_of(p.terms[term])) index -= slabs_of(p.terms[term++]);
-    return index;
+    from = index * Order::slab;
   }
   __device__ const ProductOperand& right(unsigned k) const {
     return p.finish == Finish::gate_up ? p.terms[k].b : p.terms[term].b;
@@ -380,7 +392,12 @@ struct Slabs {
     constexpr unsigned size = stage_elements<P, a_deep, b_deep>;
     return stage == memory + (P::stages - 1) * size ? memory : stage + size;
   }
-  __device__ unsigned steps() const { return end - next; }
+  __device__ unsigned steps() const { return (end - begin) * (takes_turns<P> ? Order::depth / P::slab : 1); }
+  /// The number of groups whose part has any depth.
+  __device__ unsigned groups() const {
+    const unsigned left = p.terms[term].depth - from;
+    return end - begin == 1 ? min(Order::groups, (left + Order::depth - 1) / Order::depth) : Order::groups;
+  }
   /// The number of slabs to copy before the first step, if they belong to one term; otherwise 0.
   __device__ unsigned first_slabs() const {
     const unsigned some = min(P::stages - 1, end - next), left = p.terms[term].depth - from;
@@ -410,16 +427,23 @@ struct Slabs {
         from = 0;
         start(from);
       }
-      copy_left(from);
-      copy_right(from, to);
+      if constexpr (takes_turns<P>) start(from + part_of_slab);
+      copy_left(from + part_of_slab);
+      copy_right(from + part_of_slab, to);
       go_on();
     }
     tiles::commit();
   }
   __device__ void go_on() {
     to = stage_behind(to);
-    from += P::slab;
+    if (takes_turns<P> && (part_of_slab += P::slab) % Order::depth != 0) return;
+    from += Order::slab;
     ++next;
+    if constexpr (takes_turns<P>) {
+      const bool is_next_group = next == end && part_of_slab < Order::slab;
+      if (is_next_group) enter(begin);
+      if (!is_next_group) part_of_slab -= Order::depth;
+    }
   }
 };
 
@@ -427,7 +451,7 @@ template <class P>
 __device__ unsigned slabs_in(const Products& p, unsigned result) {
   unsigned count = 0;
   for (unsigned term = p.summed ? 0 : result; term < (p.summed ? p.count : result + 1); ++term) {
-    count += (p.terms[term].depth + P::slab - 1) / P::slab;
+    count += (p.terms[term].depth + P::Order::slab - 1) / P::Order::slab;
   }
   return count;
 }
@@ -466,44 +490,74 @@ __device__ void multiply_slab(Square& some, const float* stage, unsigned share, 
   }
 }
 
+/// Waits for the slab in `stage`, begins to copy a later one, and adds the warp's part of the product.
+template <bool exact, class P, bool a_deep, bool b_deep>
+__device__ void next_step(Slabs<P, a_deep, b_deep>& slabs, float*& stage, Square& some) {
+  const unsigned warp = threadIdx.x / 32;
+  tiles::wait<P::stages - 2>();
+  __syncthreads();
+  slabs.bring();
+  multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp % P::shares, warp / P::shares * P::depth);
+  stage = slabs.stage_behind(stage);
+}
+
 /// The sums of a group of warps, which shares every slab with the others.
 template <bool exact, class P, bool a_deep, bool b_deep>
-__device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigned steps, unsigned warp, Square& sum) {
+__device__ void sum_slabs(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigned steps, Square& sum) {
   Square some = {};
   for (unsigned step = 0; step < steps; ++step) {
-    tiles::wait<P::stages - 2>();
-    __syncthreads();
-    slabs.bring();
-    multiply_slab<P, a_deep, b_deep, exact>(some, stage, warp % P::shares, warp / P::shares * P::depth);
-    stage = slabs.stage_behind(stage);
+    next_step<exact>(slabs, stage, some);
     if (step % (P::short_sum / P::depth) == P::short_sum / P::depth - 1) add_short_sum(sum, some);
   }
   add_short_sum(sum, some);
 }
 
+/// The sums of `groups` groups, `steps` each, added in their order.
+template <bool exact, class P, bool a_deep, bool b_deep>
+__device__ void sum_in_turns(Slabs<P, a_deep, b_deep>& slabs, float* stage, unsigned groups, unsigned steps,
+                             Square& sum) {
+  Square some = {}, of_group = {};
+  for (; groups > 0; --groups) {
+    for (unsigned step = 1; step <= steps; ++step) {
+      next_step<exact>(slabs, stage, some);
+      if (!P::brief && step % (P::short_sum / P::depth) == 0) add_short_sum(of_group, some);
+    }
+    if constexpr (!P::brief) add_short_sum(of_group, some);
+    add_short_sum(sum, P::brief ? some : of_group);
+  }
+}
+
+/// Operands that are not split leave registers for one more block of HighOccupancy.
+template <class P, bool exact>
+constexpr unsigned neighbours = P::neighbours + (takes_turns<P> && !exact ? 1 : 0);
+
 template <class P, bool a_deep, bool b_deep, Extra extra, bool exact>
-__global__ void __launch_bounds__(P::block, P::neighbours) product_kernel(const __grid_constant__ Products p) {
+__global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel(const __grid_constant__ Products p) {
   extern __shared__ __align__(16) float memory[];
   const unsigned tile = blockIdx.x, split = blockIdx.y;
   const OutputTile place = output_tile_of<P>(p, tile);
   const unsigned count = slabs_in<P>(p, place.result), each = (count + p.splits - 1) / p.splits;
   const unsigned begin = min(count, split * each), end = min(count, begin + each);
   Slabs<P, a_deep, b_deep> slabs(p, place, memory, begin, end);
-  const unsigned warp = threadIdx.x / 32, steps = slabs.steps();
+  const unsigned warp = threadIdx.x / 32, steps = slabs.steps(), groups = slabs.groups();
   unsigned early = 0;  // slabs copied before the previous kernel has ended
-  if constexpr (a_deep) {
+  if constexpr (a_deep && !takes_turns<P>) {
     if (p.is_right_pinned && steps > 0) early = slabs.first_slabs();
     slabs.bring_right(early);
   }
   wait_for_previous_kernel();  // the addresses were computed before
-  if constexpr (a_deep) {
+  if constexpr (a_deep && !takes_turns<P>) {
     if (early > 0) slabs.bring_left(early);
   }
   for (unsigned i = 0; early == 0 && i + 1 < P::stages; ++i) slabs.bring();
   GateUp<P> gate_up;
-  if constexpr (extra == Extra::gate_up) gate_up.load(p, place);
+  if constexpr (extra == Extra::gate_up && !takes_turns<P>) gate_up.load(p, place);
   Square sum = {};
-  sum_slabs<exact>(slabs, memory, steps, warp, sum);
+  if constexpr (takes_turns<P>) {
+    sum_in_turns<exact>(slabs, memory, groups, steps, sum);
+  } else {
+    sum_slabs<exact>(slabs, memory, steps, sum);
+  }
   tiles::wait<0>();
   __syncthreads();
   float* own = memory + warp * part * sum_stride + threadIdx.x % 32 / 4 * sum_stride + threadIdx.x % 4 * 2;
@@ -527,6 +581,7 @@ __global__ void __launch_bounds__(P::block, P::neighbours) product_kernel(const 
     if (p.finish == Finish::gate_up) return finish_gate_up<P>(p, sums, place);
   }
   if constexpr (extra == Extra::gate_up) {
+    if constexpr (takes_turns<P>) gate_up.load(p, place);
     finish_gate_up_backward<P>(p, sums, place, gate_up);
   } else if constexpr (extra == Extra::biases) {
     finish_biased<P>(p, sums, place);
@@ -580,14 +635,21 @@ unsigned max_slabs(const Products& p) {
   return p.summed ? sum : deepest;
 }
 
-/// Counts the tiles; with few deep ones several blocks share each, and their sums need memory.
+/// The number of blocks that share the depth of a tile: several with few deep tiles.
 template <class P>
-void share_depth(Products& p, const CudaBackend& backend) {
+unsigned splits_of(Products& p) {
   count_tiles<P>(p);
   const unsigned slabs = max_slabs<P>(p), min_slabs = min_depth / P::slab;
   const unsigned wanted = p.tiles > 0 && split_blocks > p.tiles ? split_blocks / p.tiles : 1;
   const unsigned each = slabs / wanted > min_slabs ? blocks_for(slabs, wanted) : min_slabs;
-  p.splits = slabs > each ? blocks_for(slabs, each) : 1;
+  return slabs > each ? blocks_for(slabs, each) : 1;
+}
+
+/// Counts the tiles and the blocks that share each, whose sums need memory.
+template <class P>
+void share_depth(Products& p, const CudaBackend& backend) {
+  p.splits = splits_of<typename P::Order>(p);
+  count_tiles<P>(p);
   if (p.splits == 1) return;
   p.partials = backend.scratch(std::size_t{p.splits} * p.tiles * P::elements);
   p.tickets = backend.tickets();
@@ -607,7 +669,7 @@ void launch_kernel(cudaStream_t stream, const Products& p) {
   constexpr auto kernel = product_kernel<P, a_deep, b_deep, extra, exact>;
   allow_shared_memory(reinterpret_cast<const void*>(kernel), product_bytes<P, a_deep, b_deep>(P::stages), "a product");
   if (p.tiles == 0) return;
-  const unsigned slabs = blocks_for(max_slabs<P>(p), p.splits);
+  const unsigned slabs = takes_turns<P> ? P::stages : blocks_for(max_slabs<P>(p), p.splits);
   launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
 }
 
@@ -639,7 +701,7 @@ bool ProductPlanner::is_right_pinned(const Products& p) const {
 template <bool a_deep, bool b_deep>
 void ProductPlanner::run_tiles(Products& p) {
   p.is_right_pinned = is_right_pinned(p);
-  const auto run = [&](auto plan) {
+  const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
     share_depth<P>(p, backend_);
     if constexpr (a_deep && b_deep) {
@@ -650,6 +712,13 @@ void ProductPlanner::run_tiles(Products& p) {
         return launch_products<P, true, false, Extra::gate_up>(backend_.stream(), p);
     }
     launch_products<P, a_deep, b_deep>(backend_.stream(), p);
+  };
+  const auto run = [&](auto plan) {
+    using P = decltype(plan);
+    if (!is_gpu_shared()) return run_plan(plan);
+    const unsigned splits = splits_of<P>(p), depth_of_group = blocks_for(max_slabs<P>(p), splits) * P::depth;
+    with_either<true, false>(depth_of_group <= P::short_sum,
+                             [&](auto brief) { run_plan(HighOccupancy<P, brief()>()); });
   };
   if constexpr (!a_deep) {
     run(Shared());
