@@ -3,6 +3,7 @@
 // partial sums in order. With few rows one block sums all rows of eight columns.
 #pragma once
 #include "gpu/runtime/kernel.cuh"
+#include "gpu/runtime/properties.h"
 
 namespace afterglow::device {
 
@@ -52,19 +53,29 @@ __global__ void __launch_bounds__(threads) column_sum_kernel(unsigned rows, Colu
 
 constexpr unsigned narrow_block = 1024, narrow_columns = 8, max_narrow_rows = 4096;
 
-/// Adds, over a block of narrow_block threads, the sums of eight columns, or of eight times `width` neighbouring ones,
-/// and calls finish(column, sum). Neighbouring threads hold neighbouring columns.
-template <unsigned width, class Finish>
-__device__ void finish_narrow_sums(const float (&sums)[width], unsigned columns, const Finish& finish) {
-  constexpr unsigned columns_of_block = narrow_columns * width;
+/// Calls body with the number of rounds, as a compile-time constant, in which narrow_block / rounds threads do the work
+/// of narrow_block. While several back ends share the GPU, a block of 1,024 threads waits until a multiprocessor is
+/// empty.
+template <class Body>
+void with_rounds(const Body& body) {
+  with_either<4u, 1u>(is_gpu_shared(), body);
+}
+
+/// Adds, over the narrow_block threads of all rounds, the sums of eight columns, or of eight times `width` neighbouring
+/// ones, and calls finish(column, sum). Neighbouring threads hold neighbouring columns; sums[r] belongs to the thread
+/// that a full block would have at threadIdx.x + r * blockDim.x.
+template <unsigned rounds, unsigned width, class Finish>
+__device__ void finish_narrow_sums(const float (&sums)[rounds][width], unsigned columns, const Finish& finish) {
+  constexpr unsigned block = narrow_block / rounds, columns_of_block = narrow_columns * width;
   __shared__ float of_warps[32][columns_of_block + 1];
-  unrolled<width>([&](unsigned e) {
-    float sum = sums[e];
+  unrolled<rounds, width>([&](unsigned round, unsigned e) {
+    float sum = sums[round][e];
     for (unsigned offset = 16; offset >= narrow_columns; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
-    if (threadIdx.x % 32 < narrow_columns) of_warps[threadIdx.x / 32][threadIdx.x % 32 * width + e] = sum;
+    const unsigned warp = (round * block + threadIdx.x) / 32;
+    if (threadIdx.x % 32 < narrow_columns) of_warps[warp][threadIdx.x % 32 * width + e] = sum;
   });
   __syncthreads();
-  for (unsigned column = threadIdx.x / 32; column < columns_of_block; column += narrow_block / 32) {
+  for (unsigned column = threadIdx.x / 32; column < columns_of_block; column += block / 32) {
     const float total = warp_sum(of_warps[threadIdx.x % 32][column]);
     const unsigned own = blockIdx.x * columns_of_block + column;
     if (threadIdx.x % 32 == 0 && own < columns) finish(own, total);
@@ -84,7 +95,7 @@ __global__ void __launch_bounds__(narrow_block) narrow_sum_kernel(unsigned rows,
 #pragma unroll 8
     for (unsigned row = threadIdx.x / narrow_columns; row < rows; row += step) sum += value(which, row, column);
   }
-  finish_narrow_sums<1>({sum}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
+  finish_narrow_sums<1, 1>({{sum}}, columns, [&](unsigned c, float total) { sums_of.out[which].put(c, total); });
 }
 
 /// Sums value(which, row, column) over rows. Partial sums lie in the scratch memory behind the `used` numbers of the

@@ -311,10 +311,10 @@ struct NormWeights {
 
 /// A thread's part of the sums over rows of dy u inverse; all loads precede the arithmetic.
 template <Normed kind, unsigned width, class X, class Y>
-__device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned column, float (&sums)[width]) {
+__device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned thread, unsigned column, float (&sums)[width]) {
   using P = Piece<width>;
   constexpr unsigned step = narrow_block / narrow_columns, together = kind == Normed::gated && width > 1 ? 2 : 4;
-  for (unsigned row = threadIdx.x / narrow_columns; row < in.rows; row += together * step) {
+  for (unsigned row = thread / narrow_columns; row < in.rows; row += together * step) {
     Stored<X, width> x[together], z[together];
     Stored<Y, width> dy[together];
     float inverse[together];
@@ -334,19 +334,23 @@ __device__ void add_weight_shares(const NormInputs<X, Y>& in, unsigned column, f
   }
 }
 
-template <unsigned width, class X, class Y>
-__global__ void __launch_bounds__(narrow_block) norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
+template <unsigned rounds, unsigned width, class X, class Y>
+__global__ void __launch_bounds__(narrow_block / rounds)
+    norm_weights_kernel(const __grid_constant__ NormWeights<X, Y> weights) {
   wait_for_previous_kernel();
   const NormInputs<X, Y>& in = weights.in[blockIdx.y];
   const Sink& to = weights.to[blockIdx.y];
   if (blockIdx.x * narrow_columns * width >= in.columns) return;
   const unsigned column = (blockIdx.x * narrow_columns + threadIdx.x % narrow_columns) * width;
-  float sums[width] = {};
-  if (column < in.columns && in.z.data != nullptr) {
-    add_weight_shares<Normed::gated>(in, column, sums);
-  } else if (column < in.columns) {
-    add_weight_shares<Normed::plain>(in, column, sums);
-  }
+  float sums[rounds][width] = {};
+  unrolled<rounds>([&](unsigned round) {
+    const unsigned thread = round * (narrow_block / rounds) + threadIdx.x;
+    if (column < in.columns && in.z.data != nullptr) {
+      add_weight_shares<Normed::gated>(in, thread, column, sums[round]);
+    } else if (column < in.columns) {
+      add_weight_shares<Normed::plain>(in, thread, column, sums[round]);
+    }
+  });
   finish_narrow_sums(sums, in.columns, [&](unsigned c, float total) { to.put(c, total); });
 }
 
@@ -400,9 +404,11 @@ void sum_weights(const CudaBackend& backend, const Weights& all) {
                in_pieces<fours>(in.dy);
   }
   if (count == 0) return;
-  with_either<fours, 1u>(in_fours && all_columns >= many_columns, [&](auto width) {
-    launch(norm_weights_kernel<width, X, Y>, dim3(blocks_for(columns, narrow_columns * width), count), narrow_block, 0,
-           backend.stream(), weights);
+  with_rounds([&](auto rounds) {
+    with_either<fours, 1u>(in_fours && (all_columns >= many_columns || is_gpu_shared()), [&](auto width) {
+      launch(norm_weights_kernel<rounds, width, X, Y>, dim3(blocks_for(columns, narrow_columns * width), count),
+             narrow_block / rounds, 0, backend.stream(), weights);
+    });
   });
 }
 

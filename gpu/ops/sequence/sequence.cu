@@ -308,18 +308,20 @@ __device__ void add_piece(const ConvInputs<T>& in, const float* before, const T*
 }
 
 // The weights' gradients with few rows: a block takes eight channels and all pieces.
-template <unsigned reach, class T>
-__global__ void __launch_bounds__(narrow_block)
+template <unsigned rounds, unsigned reach, class T>
+__global__ void __launch_bounds__(narrow_block / rounds)
     narrow_weight_kernel(ConvInputs<T> in, const float* before, const T* dy, Sink dweight, Sink dbias) {
   wait_for_previous_kernel();
   const unsigned channel = blockIdx.x * narrow_columns + threadIdx.x % narrow_columns;
   const unsigned pieces = (in.length + conv_steps - 1) / conv_steps;
-  float to_weight[reach + 1] = {};  // the last one is the bias
-  for (unsigned piece = threadIdx.x / narrow_columns; piece < in.batch * pieces;
-       piece += narrow_block / narrow_columns) {
-    if (channel >= in.channels) break;
-    add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight);
-  }
+  float to_weight[rounds][reach + 1] = {};  // the last one is the bias
+  unrolled<rounds>([&](unsigned round) {
+    const unsigned thread = round * (narrow_block / rounds) + threadIdx.x;
+    for (unsigned piece = thread / narrow_columns; piece < in.batch * pieces; piece += narrow_block / narrow_columns) {
+      if (channel >= in.channels) break;
+      add_piece<reach>(in, before, dy, piece / pieces, piece % pieces * conv_steps, channel, to_weight[round]);
+    }
+  });
   finish_narrow_sums(to_weight, in.channels * (reach + 1), [&](unsigned number, float sum) {
     const unsigned c = number / (reach + 1), lag = number % (reach + 1);
     if (lag == reach) {
@@ -524,8 +526,10 @@ void launch_backward(CudaBackend& backend, const ConvInputs<T>& in, const float*
       const SideStream side(backend);
       sum_more();
       if (to.weight.wanted() || to.bias.wanted())
-        launch(narrow_weight_kernel<reach, T>, blocks_for(in.channels, narrow_columns), narrow_block, 0,
-               backend.stream(), in, before, dy.as<T>(), sink_of(to.weight), sink_of(to.bias));
+        with_rounds([&](auto rounds) {
+          launch(narrow_weight_kernel<rounds, reach, T>, blocks_for(in.channels, narrow_columns), narrow_block / rounds,
+                 0, backend.stream(), in, before, dy.as<T>(), sink_of(to.weight), sink_of(to.bias));
+        });
     }
     if (to.x.wanted() || extra.count > 0)
       launch(conv_backward_kernel<reach, T, Extra>, stretches(in, 1, extra), threads, 0, backend.stream(), in, before,
