@@ -11,6 +11,7 @@
 #include "gpu/ops/product/product.cuh"
 #include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/fragments.cuh"
+#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
@@ -220,29 +221,23 @@ __device__ void finish_gate_up(const Products& p, const Sums<P>& sums, const Out
 template <class P>
 struct GateUp {
   static constexpr unsigned each = P::elements / 4 / P::block;
-  float g[each][4], u[each][4];
+  Piece<4> g[each], u[each];
 
   __device__ void load(const Products& p, const OutputTile& place) {
     unrolled<each>([&](unsigned k) {
       const unsigned i = threadIdx.x + k * P::block;
       const unsigned row = place.row + i / P::quads, column = place.column + i % P::quads * 4;
-      read_four(p.kept[0], p.results[0], row, column, g[k]);
-      read_four(p.kept[1], p.results[0], row, column, u[k]);
+      g[k] = read_four(p.kept[0], p.results[0], row, column);
+      u[k] = read_four(p.kept[1], p.results[0], row, column);
     });
   }
   /// Four neighbouring numbers of a row, zeros beyond the result `r`.
-  __device__ static void read_four(const ProductOperand& m, const Result& r, unsigned row, unsigned column,
-                                   float (&to)[4]) {
+  __device__ static Piece<4> read_four(const ProductOperand& m, const Result& r, unsigned row, unsigned column) {
     const float* from = m.data + std::size_t{row} * m.stride + column;
-    if (m.vector && row < r.rows && column + 4 <= r.columns) {
-      const float4 four = *reinterpret_cast<const float4*>(from);
-      to[0] = four.x;
-      to[1] = four.y;
-      to[2] = four.z;
-      to[3] = four.w;
-      return;
-    }
-    unrolled<4>([&](unsigned e) { to[e] = row < r.rows && column + e < r.columns ? from[e] : 0.0f; });
+    if (m.vector && row < r.rows && column + 4 <= r.columns) return Piece<4>::of(from, true);
+    Piece<4> four;
+    unrolled<4>([&](unsigned e) { four.v[e] = row < r.rows && column + e < r.columns ? from[e] : 0.0f; });
+    return four;
   }
 };
 
@@ -254,7 +249,7 @@ __device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, 
     float dh[4], dg[4], du[4];
     sums.at(row, column, dh);
     unrolled<4>([&](unsigned e) {
-      const float g = gate_up.g[k][e], u = gate_up.u[k][e];
+      const float g = gate_up.g[k].v[e], u = gate_up.u[k].v[e];
       dg[e] = dh[e] * u * silu_slope(g);
       du[e] = dh[e] * silu(g);
     });
@@ -263,29 +258,19 @@ __device__ void finish_gate_up_backward(const Products& p, const Sums<P>& sums, 
   });
 }
 
-template <class P>
+template <bool biased, class P>
 __device__ void finish_plain(const Products& p, const Sums<P>& sums, const OutputTile& place) {
-  for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
-    const unsigned row = i / P::quads, column = i % P::quads * 4;
-    float sum[4];
-    sums.at(row, column, sum);
-    put_four(p.results[place.result], place.row + row, place.column + column, p.alpha, sum);
-  }
-}
-
-template <class P>
-__device__ void finish_biased(const Products& p, const Sums<P>& sums, const OutputTile& place) {
   const Result& result = p.results[place.result];
-  const float* bias = p.biases[place.result];
+  const float* bias = biased ? p.biases[place.result] : nullptr;
   for (unsigned i = threadIdx.x; i < P::elements / 4; i += P::block) {
     const unsigned row = i / P::quads, column = i % P::quads * 4;
     float sum[4];
     sums.at(row, column, sum);
     unrolled<4>([&](unsigned e) {
       const unsigned own = place.column + column + e;
-      if (bias != nullptr && own < result.columns) sum[e] += bias[own];
+      if (biased && bias != nullptr && own < result.columns) sum[e] += bias[own];
     });
-    put_four(result, place.row + row, place.column + column, 1.0f, sum);
+    put_four(result, place.row + row, place.column + column, p.alpha, sum);
   }
 }
 
@@ -317,6 +302,15 @@ struct OperandFeed {
                    "l"(source + std::size_t{i * step} * stride), "r"(inside ? bytes : 0));
     });
     source += deep ? slab : std::size_t{slab} * stride;
+  }
+  /// Begins to copy lines up to `last` of the depths from `from` on, of which `left` count.
+  __device__ void copy(const ProductOperand& m, float* to, unsigned first, unsigned last, unsigned from,
+                       unsigned left) {
+    if (m.vector) {
+      bring(to, m.stride, left);
+    } else {
+      L::template load<block>(m, to, first, last, from, from + left);
+    }
   }
 };
 
@@ -364,28 +358,16 @@ struct Slabs {
   /// Begin to copy the term's depths from `depth` on.
   __device__ void copy_left(unsigned depth) {
     const Term& t = p.terms[term];
-    const Result& r = p.results[place.result];
-    const unsigned left = depth < t.depth ? t.depth - depth : 0;
-    unrolled<P::down>([&](unsigned k) {
-      float* part_to = to + k * A::elements;
-      if (t.a.vector) {
-        a[k].bring(part_to, t.a.stride, left);
-      } else {
-        A::template load<P::block>(t.a, part_to, place.row + part * k, r.rows, depth, t.depth);
-      }
-    });
+    const unsigned rows = p.results[place.result].rows, left = depth < t.depth ? t.depth - depth : 0;
+    unrolled<P::down>(
+        [&](unsigned k) { a[k].copy(t.a, to + k * A::elements, place.row + part * k, rows, depth, left); });
   }
   __device__ void copy_right(unsigned depth, float* stage) {
     const Term& t = p.terms[term];
-    const Result& r = p.results[place.result];
-    const unsigned left = depth < t.depth ? t.depth - depth : 0;
+    const unsigned columns = p.results[place.result].columns, left = depth < t.depth ? t.depth - depth : 0;
     unrolled<P::across>([&](unsigned k) {
       float* part_to = stage + P::down * A::elements + k * B::elements;
-      if (right(k).vector) {
-        b[k].bring(part_to, right(k).stride, left);
-      } else {
-        B::template load<P::block>(right(k), part_to, right_column(k), r.columns, depth, t.depth);
-      }
+      b[k].copy(right(k), part_to, right_column(k), columns, depth, left);
     });
   }
   __device__ float* stage_behind(float* stage) const {
@@ -583,10 +565,8 @@ __global__ void __launch_bounds__(P::block, neighbours<P, exact>) product_kernel
   if constexpr (extra == Extra::gate_up) {
     if constexpr (takes_turns<P>) gate_up.load(p, place);
     finish_gate_up_backward<P>(p, sums, place, gate_up);
-  } else if constexpr (extra == Extra::biases) {
-    finish_biased<P>(p, sums, place);
   } else {
-    finish_plain<P>(p, sums, place);
+    finish_plain<extra == Extra::biases>(p, sums, place);
   }
 }
 
