@@ -2,7 +2,9 @@
 #pragma once
 #include "gpu/runtime/cuda_backend.h"
 #include "gpu/runtime/launch.cuh"
-#include "gpu/tile/device.cuh"
+#include "gpu/runtime/properties.h"
+#include "gpu/tile/lanes.cuh"
+#include "gpu/tile/pieces.cuh"
 
 namespace afterglow::device {
 

@@ -3,7 +3,6 @@
 
 #include "core/io/error.h"
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/runtime/properties.h"
 #include "gpu/runtime/warpgroup_switch.h"
 
 namespace afterglow::device {

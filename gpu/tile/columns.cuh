@@ -3,7 +3,6 @@
 // partial sums in order. With few rows one block sums all rows of eight columns.
 #pragma once
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/runtime/properties.h"
 
 namespace afterglow::device {
 
@@ -13,10 +12,12 @@ constexpr unsigned max_column_sums = 5;
 struct ColumnSums {
   unsigned count = 0, max_columns = 0;
   unsigned columns[max_column_sums];
+  unsigned first[max_column_sums];  // of the sum's columns in rows of partial sums
   Sink out[max_column_sums];
-  void add(std::int64_t width, const Grad& to) {
+  void add(std::int64_t width, const Grad& to, unsigned place = 0) {
     if (!to.wanted()) return;
     columns[count] = unsigned(width);
+    first[count] = place;
     out[count++] = sink_of(to);
     max_columns = columns[count - 1] > max_columns ? columns[count - 1] : max_columns;
   }
@@ -114,6 +115,15 @@ void column_sums_each(const CudaBackend& backend, const char* what, std::int64_t
   float* const partials = backend.scratch(used + std::size_t{max_ranges} * sums.count * sums.max_columns) + used;
   launch(backend, what, column_sum_kernel<Value>, dim3(blocks_for(sums.max_columns, width), ranges, sums.count),
          threads, unsigned(rows), sums, width, partials, backend.tickets(), value);
+}
+
+/// Adds the partial sums that blocks left, rows of `width` numbers; `used` as above.
+inline void add_partials(const CudaBackend& backend, const char* what, const float* partials, unsigned rows,
+                         unsigned width, const ColumnSums& sums, std::size_t used = 0) {
+  const auto value = [=] __device__(unsigned which, unsigned row, unsigned column) {
+    return partials[row * std::size_t{width} + sums.first[which] + column];
+  };
+  column_sums_each(backend, what, rows, sums, value, used);
 }
 
 /// The same for one sum of value(row, column).

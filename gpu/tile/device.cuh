@@ -12,6 +12,7 @@
 namespace afterglow::device {
 
 constexpr int threads = 256;
+constexpr unsigned warps = threads / 32;
 constexpr unsigned full_warp = 0xffffffffu;
 
 /// An unrolled loop, as arrays in registers need it: calls body(i) for every i below `count`; with more counts

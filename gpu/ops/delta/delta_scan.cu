@@ -8,7 +8,6 @@
 #include "core/backend/delta.h"
 #include "gpu/ops/delta/delta_chunks.cuh"
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
 

@@ -8,10 +8,8 @@
 #include "core/backend/element_type.h"
 #include "gpu/ops/elementwise/step_sizes.cuh"
 #include "gpu/ops/product/product.cuh"
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/map.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 

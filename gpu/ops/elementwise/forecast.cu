@@ -1,7 +1,6 @@
 // Series [B,L,C] normalised along L, z = (x - mean) / sqrt(variance + eps), and restored; mean squared and absolute
 // error; dropout y = x / (1 - rate) where the random bits keep x. Grid: a warp a series, or an element a thread.
 #include "core/backend/dropout_mask.h"
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/map.cuh"
 
 namespace afterglow {
@@ -10,7 +9,6 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned warps = threads / 32;
 constexpr unsigned error_blocks = 256;
 
 /// Windows [B,L,C] and the rows [B*C,L] of their channels.

@@ -1,17 +1,13 @@
 // Gates of recurrent layers on rows [rows, columns]: the log decay y = -exp(A_log) softplus(x + bias), rows times one
 // factor each, and routers. Memory-bound. Grid: one or four columns a thread, or a warp a row for a factor's gradient.
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/map.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
 using namespace device;
 
 namespace {
-
-constexpr unsigned warps = threads / 32;
 
 /// y = -exp(A_log) softplus(x + bias).
 struct DecayInputs {

@@ -6,8 +6,6 @@
 
 #include "core/backend/mixed_modes.h"
 #include "gpu/ops/product/rounded.cuh"
-#include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 

@@ -3,7 +3,6 @@
 // keeps the state before every 32 tokens and computes the states between again; sums over channels are partial sums of
 // a block, which a second kernel adds in order.
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
 

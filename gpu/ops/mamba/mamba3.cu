@@ -1,7 +1,6 @@
 // Mamba-3's operations around its scan: trapezoidal steps and pair squares (angles: rotary_angles.cu, rotated keys and
 // queries: rope_heads.cu, the gate of heads: gpu/ops/norm/gated_heads.cu). Memory-bound elementwise kernels; the last
 // block to arrive finishes sums over rows. T is the stored type of the projection's result; steps are float32.
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/map.cuh"
 

@@ -2,10 +2,7 @@
 // pairs of states (RoPE). Memory-bound: a block takes whole rows of all heads, two pairs of a head a thread, and with
 // many rows also sums the gradients of weight and bias. Other sizes run one warp a row (any_heads_kernel). T is the
 // stored type of vectors.
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/lanes.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
@@ -432,19 +429,6 @@ void sum_weights(const CudaBackend& backend, const RopeHeads<T>& in, const NormG
   }
 }
 
-/// The same from the blocks' sums in `partials`, which has room behind them.
-void add_partials(const CudaBackend& backend, float* partials, unsigned blocks, unsigned of_bias, unsigned of_weight,
-                  const Grad& dweight, const Grad& dbias) {
-  const unsigned width = of_bias + of_weight, skipped = dbias.wanted() ? 0 : of_bias;
-  ColumnSums sums;
-  sums.add(of_bias, dbias);
-  sums.add(of_weight, dweight);
-  const auto value = [=] __device__(unsigned which, unsigned row, unsigned column) {
-    return partials[row * std::size_t{width} + skipped + which * of_bias + column];
-  };
-  column_sums_each(backend, "rotate_heads_backward sums", blocks, sums, value, std::size_t{blocks} * width);
-}
-
 /// Shared memory of a backward block: the sums of a round's warps, twice, or all threads' sums over rows.
 template <unsigned lanes>
 std::size_t shared_bytes(const RowBlock& block, unsigned together) {
@@ -482,8 +466,13 @@ void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradi
     launch(any_heads_backward_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, backend.stream(), in, to,
            to_theta);
   backend.launched("rotate_heads_backward");
-  if (partials != nullptr)
-    return add_partials(backend, partials, blocks, in.heads * in.states, in.states, dweight, dbias);
+  if (partials != nullptr) {
+    ColumnSums sums;
+    sums.add(in.heads * in.states, dbias);
+    sums.add(in.states, dweight, in.heads * in.states);
+    return add_partials(backend, "rotate_heads_backward sums", partials, blocks, weights, sums,
+                        std::size_t{blocks} * weights);
+  }
   const SideStream side(backend);
   sum_weights(backend, in, to, dweight, dbias);
 }

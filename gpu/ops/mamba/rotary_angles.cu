@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
 
@@ -12,7 +11,6 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned warps = threads / 32;
 constexpr double pi = 3.14159265358979323846;
 
 __device__ double rate_of(float raw) { return pi * double(tanhf(raw)); }

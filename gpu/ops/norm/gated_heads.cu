@@ -1,10 +1,7 @@
 // The gate of heads, y = x silu(z), or y = RMSNorm(x) weight silu(z) over each head. Memory-bound: a block takes whole
 // rows of all heads, a few lanes a head, and with many rows also sums the gradient of the weight. Heads of other sizes
 // run one warp each.
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/lanes.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
@@ -12,7 +9,6 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned warps = threads / 32;
 // With many rows: rows of a block at a time, and in all when it sums their gradient (few, so that blocks that start
 // late, after work of other streams, have little left to do); threads of a block.
 constexpr unsigned many_together = 4, many_rows = 8, max_block = 512;
@@ -270,10 +266,9 @@ void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const Si
     launch(any_heads_backward_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, 0,
            backend.stream(), in, to_x, to_z);
   if (partials != nullptr) {
-    column_sums(
-        backend, "gated_heads_backward", blocks, weights, dweight,
-        [=] __device__(unsigned row, unsigned column) { return partials[row * std::size_t{weights} + column]; },
-        std::size_t{blocks} * weights);
+    ColumnSums sums;
+    sums.add(weights, dweight);
+    add_partials(backend, "gated_heads_backward", partials, blocks, weights, sums, std::size_t{blocks} * weights);
   } else if (dweight.wanted()) {
     const SideStream side(backend);
     sum_head_weight(backend, in, dweight);

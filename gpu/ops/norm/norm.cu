@@ -7,19 +7,13 @@
 #include <type_traits>
 
 #include "gpu/ops/product/rounded.cuh"
-#include "gpu/runtime/kernel.cuh"
-#include "gpu/runtime/properties.h"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/lanes.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
 using namespace device;
 
 namespace {
-
-constexpr unsigned warps = threads / 32;
 
 /// The normalised vector: x, x + z, or x silu(z).
 enum class Normed { plain, sum, gated };
@@ -282,10 +276,9 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, c
   const unsigned blocks = at_most(blocks_for(in.rows, together), multiprocessors() * (max_block / block));
   float* partials = backend.scratch(blocks * std::size_t{columns});
   launch(norm_all_backward_kernel<gated, X, Y>, blocks, block, 0, backend.stream(), in, to, partials);
-  column_sums(backend, "gradients of a norm", blocks, columns, dweight,
-              [partials, columns] __device__(unsigned row, unsigned column) {
-                return partials[row * std::size_t{columns} + column];
-              });
+  ColumnSums sums;
+  sums.add(columns, dweight);
+  add_partials(backend, "gradients of a norm", partials, blocks, columns, sums);
   return true;
 }
 

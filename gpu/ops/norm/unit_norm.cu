@@ -4,8 +4,6 @@
 
 #include "gpu/ops/norm/unit_slope.cuh"
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/lanes.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 

@@ -11,7 +11,6 @@
 #include "gpu/ops/product/product.cuh"
 #include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/fragments.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 

@@ -6,7 +6,6 @@
 #include "gpu/ops/product/fours.cuh"
 #include "gpu/ops/product/product.cuh"
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/pieces.cuh"
 #include "gpu/tile/tiles.cuh"
 
 namespace afterglow::device {

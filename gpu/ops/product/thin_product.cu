@@ -4,10 +4,7 @@
 #include <algorithm>
 
 #include "gpu/ops/product/product.cuh"
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/columns.cuh"
-#include "gpu/tile/lanes.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
@@ -292,7 +289,7 @@ void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, co
                    std::span<const Grad> to, bool transposed) {
   const Narrow narrow = narrow_matrix(parts);
   const auto rows = unsigned(wide.rows()), columns = unsigned(wide.columns());
-  const unsigned count = narrow.columns, numbers = count * columns, before = narrow.first * columns;
+  const unsigned count = narrow.columns, numbers = count * columns;
   const unsigned blocks =
       at_most(at_most(blocks_for(rows, 2 * together), 2 * multiprocessors()), max_partials / numbers);
   float* partials = backend.scratch(std::size_t{blocks} * numbers);
@@ -301,11 +298,9 @@ void sum_gradients(const CudaBackend& backend, std::span<const Tensor> parts, co
            backend.stream(), narrow, rows_of(wide), rows, transposed, partials);
   });
   ColumnSums sums;
-  for (const Grad& gradient : to) sums.add(gradient.tensor.elements(), gradient);
-  column_sums_each(backend, "thin product", blocks, sums,
-                   [=] __device__(unsigned which, unsigned block, unsigned place) {
-                     return partials[std::size_t{block} * numbers + which * before + place];
-                   });
+  for (std::size_t i = 0; i < to.size(); ++i)
+    sums.add(to[i].tensor.elements(), to[i], i > 0 ? narrow.first * columns : 0);
+  add_partials(backend, "thin product", partials, blocks, numbers, sums);
 }
 bool can_sum_gradients(std::int64_t count, const Tensor& wide) {
   return is_tall(wide) && is_thin(count) && count * wide.columns() <= max_sum && in_fours(wide);

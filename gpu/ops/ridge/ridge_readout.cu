@@ -5,7 +5,6 @@
 #include "gpu/ops/ridge/ridge_factor.cuh"
 #include "gpu/ops/ridge/ridge_pieces.cuh"
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
 

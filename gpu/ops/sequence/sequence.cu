@@ -10,13 +10,9 @@
 
 #include "gpu/ops/elementwise/step_sizes.cuh"
 #include "gpu/ops/norm/unit_slope.cuh"
-#include "gpu/runtime/kernel.cuh"
-#include "gpu/runtime/properties.h"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/fragments.cuh"
-#include "gpu/tile/lanes.cuh"
 #include "gpu/tile/map.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
@@ -558,12 +554,8 @@ void launch_backward_long(const CudaBackend& backend, const ConvInputs<T>& in, c
   });
   ColumnSums sums;
   sums.add(weights, dweight);
-  sums.add(in.channels, dbias);
-  column_sums_each(backend, "causal_conv_backward", ranges, sums,
-                   [partials, all, first_bias = weights, of_bias = dweight.wanted() ? 1u : 0u] __device__(
-                       unsigned which, unsigned row, unsigned column) {
-                     return partials[row * std::size_t{all} + (which == of_bias ? first_bias : 0) + column];
-                   });
+  sums.add(in.channels, dbias, weights);
+  add_partials(backend, "causal_conv_backward", partials, ranges, all, sums);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 // Latency-bound: the steps of a sequence depend on each other. All gradients run by chunks.
 #include "gpu/ops/ssd/ssd_scan.cuh"
 #include "gpu/runtime/kernel.cuh"
-#include "gpu/tile/lanes.cuh"
 
 namespace afterglow {
 

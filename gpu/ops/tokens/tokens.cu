@@ -1,9 +1,7 @@
 // Rows of an embedding and their gradient, dtable_w = sum over positions of word w of dy; cross-entropy -log
 // softmax(l)_t with p - [target] as its gradient. Grid: a block a word; a warp a row of logits, or a block a row of a
 // wide vocabulary.
-#include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/map.cuh"
-#include "gpu/tile/pieces.cuh"
 
 namespace afterglow {
 
@@ -11,7 +9,6 @@ using namespace device;
 
 namespace {
 
-constexpr unsigned warps = threads / 32;
 constexpr unsigned gathered = 4;  // columns of a lane, a warp's width apart
 
 __global__ void __launch_bounds__(threads)
