@@ -140,21 +140,10 @@ __global__ void __launch_bounds__(threads, 3)
   const std::size_t entry = std::size_t(pair) * s.groups + g;
   const float m = in.m[entry], raw = in.gamma_raw[head], gamma = s.gamma(raw);
   const auto matrix = [&](int i) { return Scaled{{memory + i * HalfMatrix::bytes}, 1.0f}; };
-  GroupReverse<exact, T> reverse{s,
-                                 in,
-                                 work,
-                                 entry,
-                                 pair,
-                                 s.first(g),
-                                 s.count(g),
-                                 notes.peaks,
-                                 matrix(0),
-                                 matrix(1),
-                                 matrix(2),
-                                 matrix(3),
-                                 m,
-                                 gamma / fmaxf(in.sigma[entry], 1.0f),
-                                 in.eta[head] / m};
+  const float scale = gamma / fmaxf(in.sigma[entry], 1.0f), gain = in.eta[head] / m;
+  const int first = s.first(g), count = s.count(g);
+  GroupReverse<exact, T> reverse{s,         in,        work,      entry,     pair, first, count, notes.peaks,
+                                 matrix(0), matrix(1), matrix(2), matrix(3), m,    scale, gain};
   Accumulators dE, S, dA;
   reverse.gather(queries, dy, dE);
   reverse.filter(s.power);

@@ -58,10 +58,9 @@ inline ChebyshevShape chebyshev_shape(const ChebyshevConfig& config, const Cheby
 template <class T = float>
 ChebyshevPointersOf<T> chebyshev_pointers(const ChebyshevInputs& in, const ChebyshevSaved& saved) {
   const auto stored = [](const Tensor& t) { return rows_of<T>(t).data; };
-  return {stored(in.q),          stored(in.k),         stored(in.v),
-          in.g.as<float>(),      in.alpha.as<float>(), saved.lambda.as<float>(),
-          saved.fro.as<float>(), saved.x.as<float>(),  saved.H.as<float>(),
-          saved.S.as<float>()};
+  const auto of = [](const Tensor& t) { return t.as<float>(); };
+  return {stored(in.q),     stored(in.k),  stored(in.v), of(in.g),    of(in.alpha),
+          of(saved.lambda), of(saved.fro), of(saved.x),  of(saved.H), of(saved.S)};
 }
 
 /// Cumulative sums of log gates from the chunk's first token on; tokens beyond the end repeat the last sum.

@@ -1,7 +1,7 @@
 // Gated KalmaNet's core in bfloat16, backward pass: the dual solve with all gradients that do not depend on later
 // chunks, then the parts from later chunks. The equations are in chebyshev_backward.cu. Grid: one block a chunk.
 #pragma once
-#include "gpu/ops/chebyshev/chebyshev_units.cuh"
+#include "gpu/ops/chebyshev/chebyshev_forward.cuh"
 
 namespace afterglow::device {
 
@@ -315,5 +315,8 @@ void UnitPasses<warpgroups, T>::add_later_chunks(const Dual& dual, const SinksOf
     launch_chunks(later_kernel<W(), T>, 2 * Panel<W()>::bytes(W()), stream, s, io, dual, out);
   });
 }
+
+template struct UnitPasses<units::is_warpgroup, float>;
+template struct UnitPasses<units::is_warpgroup, Bf16>;
 
 }  // namespace afterglow::device

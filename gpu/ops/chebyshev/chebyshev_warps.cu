@@ -7,9 +7,3 @@ namespace units = warp_products;
 }
 
 #include "gpu/ops/chebyshev/chebyshev_backward.cuh"
-#include "gpu/ops/chebyshev/chebyshev_forward.cuh"
-
-namespace afterglow::device {
-template struct UnitPasses<units::is_warpgroup, float>;
-template struct UnitPasses<units::is_warpgroup, Bf16>;
-}  // namespace afterglow::device

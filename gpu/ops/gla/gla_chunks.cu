@@ -657,16 +657,8 @@ GlaSizes gla_sizes_of(const DeltaInputs& in) {
   int halvings = 0;
   while (std::max(q[3], width) > std::int64_t{max_piece_width} << halvings) ++halvings;
   const std::int64_t heads = q[2] << halvings;
-  return {int(q[0]),
-          int(q[1]),
-          int(heads),
-          int(q[3] >> halvings),
-          int(width >> halvings),
-          int(chunks),
-          int(q[0] * heads * chunks),
-          halvings,
-          float(in.scale),
-          false};
+  const auto units = int(q[0] * heads * chunks), keys = int(q[3] >> halvings), values = int(width >> halvings);
+  return {int(q[0]), int(q[1]), int(heads), keys, values, int(chunks), units, halvings, float(in.scale), false};
 }
 
 GlaMemory gla_memory_of(const GlaSizes& s, float* memory) {

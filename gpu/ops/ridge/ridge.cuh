@@ -69,27 +69,18 @@ inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) 
 }
 
 inline RidgePointers ridge_pointers(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved) {
-  const auto stored = [&](const Tensor& tensor) { return tensor.dtype == DType::bf16 ? nullptr : tensor.as<float>(); };
+  const auto of = [](const Tensor& tensor) { return tensor.dtype == DType::bf16 ? nullptr : tensor.as<float>(); };
   const auto* mask = config.mode == RidgeConfig::Mode::masked ? in.mask.as<std::uint8_t>() : nullptr;
-  return {stored(in.z),
-          stored(in.q),
-          stored(in.v),
-          in.eta.as<float>(),
-          in.gamma_raw.as<float>(),
-          mask,
-          saved.G.as<float>(),
-          saved.M.as<float>(),
-          saved.L.as<float>(),
-          saved.A_w.as<float>(),
-          saved.C.as<float>(),
-          saved.F.as<float>(),
-          saved.m.as<float>(),
-          saved.sigma.as<float>(),
-          saved.jitter.as<float>(),
-          saved.m_index.as<int>(),
-          saved.inverse.as<float>(),
-          in.length.as<float>(),
-          in.left.as<float>()};
+  return {of(in.z),          of(in.q),
+          of(in.v),          of(in.eta),
+          of(in.gamma_raw),  mask,
+          of(saved.G),       of(saved.M),
+          of(saved.L),       of(saved.A_w),
+          of(saved.C),       of(saved.F),
+          of(saved.m),       of(saved.sigma),
+          of(saved.jitter),  saved.m_index.as<int>(),
+          of(saved.inverse), of(in.length),
+          of(in.left)};
 }
 
 constexpr float min_scale = 1e-6f;  // lower bound of m

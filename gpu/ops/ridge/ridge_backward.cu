@@ -62,10 +62,13 @@ struct GroupReverse {
   RidgeWorkspace out;
   std::size_t entry;
   int pair, first, end, depth;
-  float *inverse, *A, *F, *left, *right, *next_left, *next_right;
+  float* memory;
   float m, scale, gain;
+  float *inverse = memory, *A = matrix(1), *F = matrix(2), *left = matrix(3), *right = matrix(4),
+        *next_left = matrix(5), *next_right = matrix(6);
   float4 shares = {0, 0, 0, 0};  // this thread's parts of sums over matrices: overlap, slope, trace, readout
 
+  __device__ float* matrix(int i) const { return memory + i * Grid<W>::size; }
   __device__ void load_queries(float* to, int begin) const { load_positions<W>(to, s, in.q, s.rank, pair, begin, end); }
   __device__ void load_upstream(float* to, const float* dy, int begin) const {
     load_positions<W>(to, s, dy, s.width, pair, begin, end);
@@ -205,31 +208,15 @@ __global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
                           unsigned* ticket) {
   wait_for_previous_kernel();
-  constexpr int size = Grid<W>::size;
   extern __shared__ float4 memory[];
   __shared__ float4 sums[ridge_warps<W>];
   float* shared = reinterpret_cast<float*>(memory);
   const int g = int(blockIdx.x), pair = int(blockIdx.y), head = pair % s.heads;
   const std::size_t entry = std::size_t(pair) * s.groups + g;
   const float m = in.m[entry], divisor = fmaxf(in.sigma[entry], 1.0f), raw = in.gamma_raw[head];
-  GroupReverse<W, exact> reverse{s,
-                                 in,
-                                 work,
-                                 entry,
-                                 pair,
-                                 s.first(g),
-                                 s.first(g) + s.count(g),
-                                 padded(s.rank),
-                                 shared,
-                                 shared + size,
-                                 shared + 2 * size,
-                                 shared + 3 * size,
-                                 shared + 4 * size,
-                                 shared + 5 * size,
-                                 shared + 6 * size,
-                                 m,
-                                 s.gamma(raw) / divisor,
-                                 in.eta[head] / m};
+  const int first = s.first(g), end = first + s.count(g), depth = padded(s.rank);
+  const float scale = s.gamma(raw) / divisor, gain = in.eta[head] / m;
+  GroupReverse<W, exact> reverse{s, in, work, entry, pair, first, end, depth, shared, m, scale, gain};
   const Product<W> dE = reverse.gather(dy);
   const float* F_K = reverse.filter(s.power);
   if (out.q.wanted()) reverse.answer_queries(dy, F_K, out.q);
