@@ -2,27 +2,24 @@
 #pragma once
 #include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
 
-template <class Study>
-using ConfigOf = std::remove_cvref_t<decltype(std::declval<const Study&>().config())>;
-
 /// The request, a value of the subject (AnalysisSubject::chosen).
 template <class Study>
 struct RequestedStudy {
-  std::optional<ConfigOf<Study>> config;  ///< nothing: not requested
-  std::unique_ptr<Study> study;           ///< of `config`; created when the scheduler has time
+  std::optional<typename Study::Config> config;  ///< nothing: not requested
+  std::unique_ptr<Study> study;                  ///< of `config`; created when the scheduler has time
 };
 
 /// Repetitions of a training, one step at a time, and what they have shown so far.
-template <class Config, class View>
+template <class Settings, class View>
 class Study : Immovable {
  public:
+  using Config = Settings;
   const Config& config() const { return config_; }
   std::shared_ptr<const View> view() const { return view_; }
 
@@ -60,7 +57,7 @@ class RequestedAnalysis final : public UntiedAnalysis {
   using UntiedAnalysis::UntiedAnalysis;
   AnalysisState state() const override {
     if (belongs()) return study_state(*asked().study, has_news_);
-    const bool can_begin = asked().config && of_->run->latest_step() >= asked().config->needed_step();
+    const bool can_begin = asked().config && of_->run->latest_step() >= needed_step(*asked().config);
     return {.phase = can_begin ? AnalysisPhase::waiting : AnalysisPhase::idle, .has_news = has_news_};
   }
   void advance(Budget) override {
@@ -78,6 +75,11 @@ class RequestedAnalysis final : public UntiedAnalysis {
   void invalidate() override { belongs_.reset(); }
 
  private:
+  /// That the run must have reached.
+  static std::int64_t needed_step(const typename Study::Config& config) {
+    if constexpr (requires { config.needed_step(); }) return config.needed_step();
+    return 0;
+  }
   RequestedStudy<Study>& asked() const { return of_->template chosen<RequestedStudy<Study>>(); }
   /// Whether the run still has the past that is studied. Compares whole recipes, hence only once after each change.
   bool belongs() const {
@@ -95,14 +97,15 @@ class RequestedAnalysis final : public UntiedAnalysis {
   mutable std::optional<bool> belongs_;  // nothing: not compared since the last change
 };
 
-/// The row of a study. A command that needs the same repetitions as the last changes only what is shown.
-template <class Study, auto result, Analysis analysis,
-          ConfigOf<Study> (*parse)(const nlohmann::json&, const ConfigOf<Study>&)>
-AnalysisInfo request_row(std::string_view name, std::string_view command, ModelWork (*work)(const AnalysisSubject&)) {
-  AnalysisSettings settings{command};
+/// The row of a study. A command that needs the same repetitions as the last changes only what is shown. `read` reads
+/// the command's value after the last one.
+template <class Study, auto result, Analysis analysis, auto read = read_fields<typename Study::Config>>
+AnalysisInfo request_row(std::string_view name, ModelWork (*work)(const AnalysisSubject&)) {
+  using Config = typename Study::Config;
+  AnalysisSettings settings{Config::command};
   settings.choose = [](AnalysisSubject& subject, const nlohmann::json& value) {
     auto& [config, study] = subject.chosen<RequestedStudy<Study>>();
-    const ConfigOf<Study> asked = parse(value, config.value_or(ConfigOf<Study>()));
+    const Config asked = read(value, config.value_or(Config()));
     bool is_shown = false;
     if constexpr (requires { study->has_runs_of(asked); }) {
       is_shown = study && study->is_of(subject.run->recipe()) && study->has_runs_of(asked);
@@ -113,7 +116,7 @@ AnalysisInfo request_row(std::string_view name, std::string_view command, ModelW
     return set_of(analysis);
   };
   settings.replay = [](AnalysisSubject& subject, const nlohmann::json& value) {
-    subject.chosen<RequestedStudy<Study>>().config = parse(value, {});
+    subject.chosen<RequestedStudy<Study>>().config = read(value, Config());
   };
   settings.written = [](const AnalysisSubject& subject) {
     return to_json(*subject.chosen<RequestedStudy<Study>>().config);

@@ -437,7 +437,7 @@ void AnalysedRun::ask_for(AnalysisSet analyses) {
 }
 
 void AnalysedRun::choose_stop(const nlohmann::json& value) {
-  const StopConfig config = parse_stop(value);
+  const StopConfig config = read_fields(value, StopConfig());
   stop_ = StopCondition(config, [this](AnalysisSet analyses) { return analysed(analyses); });
   note({"stop_when", to_json(config).dump()});
 }

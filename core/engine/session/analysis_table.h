@@ -18,6 +18,7 @@
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
 #include "core/engine/training/training_run.h"
+#include "core/io/field_table.h"
 
 namespace afterglow {
 
@@ -198,17 +199,18 @@ struct AnalysisSettings {
   std::optional<Recipe> (*opened)(const AnalysisSubject& subject, const nlohmann::json& value) = nullptr;
 };
 
-/// Settings that are one struct: `parse` keeps the fields that are absent, `to_json` writes all.
-template <Analysis analysis, class Config, Config (*parse)(const nlohmann::json&, const Config&)>
-AnalysisSettings settings_of(std::string_view command) {
-  return {command,
-          [](AnalysisSubject& subject, const nlohmann::json& value) {
-            subject.chosen<Config>() = parse(value, subject.chosen<Config>());
-            return set_of(analysis);
-          },
-          [](AnalysisSubject& subject, const nlohmann::json& value) { subject.chosen<Config>() = parse(value, {}); },
-          [](const AnalysisSubject& subject) { return to_json(subject.chosen<Config>()); },
-          [](AnalysisSubject& subject) { subject.chosen<Config>() = {}; }};
+/// Settings that are one struct (core/io/field_table.h).
+template <Analysis analysis, class Config, auto read = read_fields<Config>>
+AnalysisSettings settings_of() {
+  return {
+      Config::command,
+      [](AnalysisSubject& subject, const nlohmann::json& value) {
+        subject.chosen<Config>() = read(value, subject.chosen<Config>());
+        return set_of(analysis);
+      },
+      [](AnalysisSubject& subject, const nlohmann::json& value) { subject.chosen<Config>() = read(value, Config()); },
+      [](const AnalysisSubject& subject) { return to_json(subject.chosen<Config>()); },
+      [](AnalysisSubject& subject) { subject.chosen<Config>() = {}; }};
 }
 
 struct AnalysisTiming {

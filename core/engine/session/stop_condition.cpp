@@ -4,13 +4,10 @@
 #include <algorithm>
 
 #include "core/io/error.h"
-#include "core/io/json_file.h"
 
 namespace afterglow {
 
 namespace {
-
-constexpr const char* place = "stop_when";
 
 std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {
   const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
@@ -20,24 +17,13 @@ std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const s
 
 }  // namespace
 
-StopConfig parse_stop(const nlohmann::json& value) {
-  refuse_unknown_keys(value, {"condition", "every"}, place);
-  StopConfig config;
-  config.condition = get_string(value, "condition", "", place);
-  config.every = get_integer(value, "every", 1, 1, max_steps, place);
-  if (!config.condition.empty()) parse_condition(config.condition, place);
-  return config;
-}
-
-nlohmann::json to_json(const StopConfig& config) { return {{"condition", config.condition}, {"every", config.every}}; }
-
 StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& measure) : config_(config) {
   if (config_.condition.empty()) return;
-  condition_ = parse_condition(config_.condition, place);
+  condition_ = parse_condition(config_.condition, StopConfig::command);
   for (const Comparison& comparison : condition_.comparisons) {
     for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
       if (!side->at.empty() && side->at != "start")
-        throw Error(ExitCode::bad_input, std::string(place) +
+        throw Error(ExitCode::bad_input, std::string(StopConfig::command) +
                                              ": after @ write `start`, the moment at which the "
                                              "condition is given; only lessons have numbered steps");
       // A number of no family exists in every run and needs no analysis.
@@ -48,8 +34,8 @@ StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& me
   start_ = numbers_of(now);
   const Verdict verdict = judge_now(now);
   if (!verdict.unknown.empty())
-    throw Error(ExitCode::bad_input, std::string(place) + ": this run has no number \"" + verdict.unknown.front() +
-                                         "\"; `afterglow check --names` lists them");
+    throw Error(ExitCode::bad_input, std::string(StopConfig::command) + ": this run has no number \"" +
+                                         verdict.unknown.front() + "\"; `afterglow check --names` lists them");
   did_hold_ = verdict.holds;
 }
 

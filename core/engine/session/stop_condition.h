@@ -3,12 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/recipe/recipe.h"
+#include "core/io/field_table.h"
 
 namespace afterglow {
 
@@ -16,10 +16,10 @@ namespace afterglow {
 struct StopConfig {
   std::string condition;   ///< "accuracy > 0.9 and loss < 0.5"; empty: none
   std::int64_t every = 1;  ///< steps between two evaluations of the condition
+  static constexpr const char* command = "stop_when";
+  static constexpr ConfigField<StopConfig> fields[] = {{"condition", &StopConfig::condition},
+                                                       {"every", &StopConfig::every, 1, max_steps}};
 };
-/// Throws Error(bad_input) for a condition that does not parse.
-StopConfig parse_stop(const nlohmann::json& value);
-nlohmann::json to_json(const StopConfig& config);
 
 class StopCondition {
  public:
@@ -29,7 +29,7 @@ class StopCondition {
   StopCondition() = default;
   /// Whether there is a condition.
   bool is_given() const { return !config_.condition.empty(); }
-  /// Throws Error(bad_input) for a name that is no number of the run.
+  /// Throws Error(bad_input) for a condition that does not parse, and for a name that is no number of the run.
   StopCondition(const StopConfig& config, const MeasureFunction& measure);
 
   /// After a step: why training must stop, if the condition holds now and did not at the last evaluation.

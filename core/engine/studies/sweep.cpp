@@ -209,6 +209,11 @@ void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, 
 
 namespace {
 
+double number_at(const std::vector<const RunResult*>& finished, std::size_t place, std::size_t metric) {
+  const double value = finished[place]->values[metric];
+  return std::isfinite(value) ? value : 0;
+}
+
 constexpr std::int64_t held_out_examples = 256;
 
 RunSpectrum spectrum_of(SlowestHead slowest, const Trainer& trainer) {
@@ -237,6 +242,37 @@ RunAnswer answer_at_end(TrainingRun& run) {
 }
 
 }  // namespace
+
+std::size_t next_place(const SweepView& sweep, std::size_t metric) {
+  const std::size_t columns = sweep.axes[0].values.size(), rows = sweep.axes[1].values.size();
+  std::vector<const RunResult*> finished(columns * rows, nullptr);
+  for (const RunResult& result : sweep.results) finished[result.row] = &result;
+  std::size_t stride = 1;
+  while (2 * stride < std::max(columns, rows)) stride *= 2;
+  for (; stride > 0; stride /= 2) {
+    std::size_t best = columns * rows;
+    double most = -1;
+    for (std::size_t column = 0; column < columns; column += stride) {
+      for (std::size_t row = 0; row < rows; row += stride) {
+        if (finished[column * rows + row] != nullptr) continue;
+        double low = INFINITY, high = -INFINITY;
+        for (const std::size_t c : {column - std::min(stride, column), column, column + stride}) {
+          for (const std::size_t r : {row - std::min(stride, row), row, row + stride}) {
+            if (c >= columns || r >= rows || finished[c * rows + r] == nullptr) continue;
+            low = std::min(low, number_at(finished, c * rows + r, metric));
+            high = std::max(high, number_at(finished, c * rows + r, metric));
+          }
+        }
+        const double difference = std::max(0.0, high - low);
+        if (difference <= most) continue;
+        most = difference;
+        best = column * rows + row;
+      }
+    }
+    if (best < columns * rows) return best;
+  }
+  return columns * rows;
+}
 
 Inquiry sweep_inquiry(const MeasureNames& names, double enough) {
   std::string quality = names.quality;

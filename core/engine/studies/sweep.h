@@ -26,6 +26,10 @@ Inquiry sweep_inquiry(const MeasureNames& names, double enough);
 /// By its name or a prefix of it. Throws Error(usage) that lists the names.
 std::size_t find_metric(const std::vector<RunMetric>& metrics, const std::string& name);
 
+/// The grid point of a sweep over two fields to train next: on the coarsest grid with a missing point, where its
+/// neighbours differ most, so that boundaries come first; the number of points if none is missing.
+std::size_t next_place(const SweepView& sweep, std::size_t metric);
+
 /// One row a run: the axes, the metrics, the run's hash and checksum.
 void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, const std::vector<PlannedRun>& runs);
 

@@ -1,8 +1,7 @@
 // Frozen parts, and the step at which a condition begins to hold without their learning.
-#include "core/engine/analyses/bisect/bisect.h"
-
 #include <gmock/gmock.h>
 
+#include "core/engine/analyses/bisect/bisect_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
@@ -97,11 +96,9 @@ TEST(Bisect, TakingBackTheFreezingOfAFrozenPartLeavesItFrozen) {
 
 TEST(Bisect, FindsTheStepOfEachRepetition) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  Bisect bisect(run, {"loss < 4.8", 30});
-  while (bisect.advance(*backend)) {
-  }
-  const BisectView& view = *bisect.view();
+  AnalysedRun run({small_recipe(), std::nullopt}, *backend);
+  run.ask({"bisect", R"({"condition": "loss < 4.8", "until": 30})"});
+  const BisectView view = *run.observe(set_of(Analysis::bisect)).bisect;
   ASSERT_EQ(view.parts.size(), run.trainer().parts().size() + 1);
   for (const BisectedPart& part : view.parts) {
     AnalysedRun again({part.part.empty() ? small_recipe() : frozen(part.part), std::nullopt}, *backend);
@@ -125,7 +122,7 @@ TEST(Bisect, IsAskedForAndRefusesWhatCannotBe) {
   ASSERT_TRUE(view && view->is_complete());
   for (const BisectedPart& part : view->parts) EXPECT_EQ(part.step, 3) << part.part;
   EXPECT_THROW(analysed.ask({"bisect", R"({"condition": "what"})"}), Error);
-  EXPECT_THROW(parse_bisect({{"part", "1 ska"}}, {}), Error);
+  EXPECT_THROW(analysed.ask({"bisect", R"({"part": "1 ska"})"}), Error);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // Leaving batches out, and blame: repetitions are the training without a batch, bit for bit.
-#include "core/engine/analyses/blame/blame.h"
-
 #include <gmock/gmock.h>
 
+#include "core/engine/analyses/blame/blame_view.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/training_run.h"
@@ -19,10 +18,16 @@ Recipe without_batch(Recipe recipe, std::int64_t step) {
   return recipe;
 }
 
-void finish(Blame& blame, Backend& backend) {
-  while (blame.advance(backend)) {
+/// A run at a step, and what the command finds there.
+struct Blamed {
+  explicit Blamed(std::int64_t step) { run.go_to(step); }
+  BlameView found(const nlohmann::json& value) {
+    run.choose("blame", value);
+    return *run.observe(set_of(Analysis::blame)).blame;
   }
-}
+  std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun run{{small_recipe(), std::nullopt}, *backend};
+};
 
 TEST(SkippedBatch, ChangesNoWeightAndCountsItsStep) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
@@ -67,60 +72,44 @@ TEST(SkippedBatch, IsTheSameByRewindSnapshotAndCommand) {
 }
 
 TEST(Blame, RepetitionsAreTheTrainingWithoutABatchToTheBit) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  train_to(run, 15);
-  Blame blame(run, {8, 12, 14, "", -1});
-  finish(blame, *backend);
-  const BlameView& view = *blame.view();
+  Blamed blamed(15);
+  const BlameView view = blamed.found({{"from", 8}, {"to", 12}, {"until", 14}});
   ASSERT_EQ(view.without.size(), 5u);
   for (const RunResult& result : view.without) {
-    TrainingRun repeated(without_batch(small_recipe(), static_cast<std::int64_t>(result.row)), *backend);
+    TrainingRun repeated(without_batch(small_recipe(), static_cast<std::int64_t>(result.row)), *blamed.backend);
     train_to(repeated, 14);
     EXPECT_EQ(result.checksum, repeated.trainer().checksum()) << "without batch " << result.row;
   }
-  run.go_to(14);
+  blamed.run.go_to(14);
   ASSERT_FALSE(view.whole.empty());
-  EXPECT_EQ(view.whole[0], mean_of_last(run.curves().loss, loss_steps));
+  EXPECT_EQ(view.whole[0], mean_of_last(blamed.run.curves().loss, loss_steps));
   ASSERT_EQ(view.loss.size(), 7u) << "steps 8 to 14";
-  EXPECT_EQ(view.loss[6], run.curves().loss[13]);
+  EXPECT_EQ(view.loss[6], blamed.run.curves().loss[13]);
 }
 
 TEST(Blame, TheLastBatchCannotChangeTheLossOfItsOwnStep) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  train_to(run, 10);
-  Blame blame(run, {10, 10, 10, "", -1});
-  finish(blame, *backend);
-  ASSERT_EQ(blame.view()->without.size(), 1u);
-  EXPECT_EQ(blame.view()->without[0].values[0], blame.view()->whole[0]);
+  Blamed blamed(10);
+  const BlameView view = blamed.found({{"from", 10}, {"to", 10}, {"until", 10}});
+  ASSERT_EQ(view.without.size(), 1u);
+  EXPECT_EQ(view.without[0].values[0], view.whole[0]);
 }
 
 TEST(Blame, AsksForTheHundredBatchesBeforeNowUnlessToldOtherwise) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  EXPECT_THROW(Blame(run, {}), Error) << "nothing is trained yet";
-  train_to(run, 20);
-  const BlameConfig usual = Blame(run, {}).config();
-  EXPECT_EQ(usual.first, 1);
-  EXPECT_EQ(usual.last, 20);
-  EXPECT_EQ(usual.until, 20);
-  EXPECT_THROW(Blame(run, {1, 5, 21, "", -1}), Error) << "not trained";
-  EXPECT_THROW(Blame(run, {6, 5, 20, "", -1}), Error) << "no batch";
-  EXPECT_THROW(Blame(run, {1, 5, 20, "lose", -1}), Error) << "no such number";
-}
-
-TEST(Blame, BelongsToARunUntilItsPastChanges) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  train_to(run, 10);
-  const Blame blame(run, {5, 8, 8, "", -1});
-  EXPECT_TRUE(blame.is_of(run.recipe()));
-  run.set("learning_rate", 1e-3);
-  EXPECT_TRUE(blame.is_of(run.recipe())) << "what is set later changes nothing of it";
-  run.go_to(7);
-  run.set("learning_rate", 1e-2);
-  EXPECT_FALSE(blame.is_of(run.recipe()));
+  Blamed blamed(0);
+  EXPECT_THROW(blamed.run.choose("blame", nlohmann::json::object()), Error) << "nothing is trained yet";
+  blamed.run.go_to(20);
+  blamed.run.choose("blame", nlohmann::json::object());
+  const auto usual = blamed.run.describe().blame;
+  EXPECT_EQ(usual->first, 1);
+  EXPECT_EQ(usual->last, 20);
+  EXPECT_EQ(usual->until, 20);
+  const auto refused = [&](std::int64_t from, std::int64_t to, std::int64_t until, const char* result) {
+    const nlohmann::json value{{"from", from}, {"to", to}, {"until", until}, {"result", result}};
+    EXPECT_THROW(blamed.run.choose("blame", value), Error) << value;
+  };
+  refused(1, 5, 21, "");      // not trained
+  refused(6, 5, 20, "");      // no batch
+  refused(1, 5, 20, "lose");  // no such number
 }
 
 TEST(Blame, IsMadeWhenItIsAskedForAndOnlyThen) {
@@ -164,17 +153,16 @@ TEST(Blame, IsDroppedWithThePastThatItRepeats) {
 }
 
 TEST(Blame, ShowsTheSequencesThatTheStepHasSeen) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  train_to(run, 6);
-  const Blame blame(run, {2, 6, 6, "", 4});
-  ASSERT_EQ(blame.view()->batch.step, 4);
-  ASSERT_EQ(blame.view()->batch.sequences.size(), 4u);
-  const Task& task = run.trainer().task();
+  Blamed blamed(6);
+  blamed.run.choose("blame", {{"from", 2}, {"to", 6}, {"until", 6}, {"batch", 4}});
+  const ShownBatch batch = blamed.run.describe().blame->batch;
+  ASSERT_EQ(batch.step, 4);
+  ASSERT_EQ(batch.sequences.size(), 4u);
+  const Task& task = blamed.run.trainer().task();
   std::string first;
   for (const std::int32_t token : task.example(small_recipe().seed, 3 * 4).tokens)
     first += (first.empty() ? "" : " ") + task.token_label(token);
-  EXPECT_EQ(blame.view()->batch.sequences[0], first);
+  EXPECT_EQ(batch.sequences[0], first);
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // The phase map: the order in which it fills, its runs, that it belongs to no step, and that it delays nothing else.
-#include "core/engine/analyses/phase_map/phase_map.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <set>
 
+#include "core/engine/analyses/phase_map/phase_map_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/training_run.h"
@@ -26,7 +25,21 @@ SweepView grid(std::size_t columns, std::size_t rows) {
   return sweep;
 }
 
-PhaseMapConfig small_map() { return {"learning_rate=0.001,0.01", "layers.1.ska.ridge=0.001,0.1", 12, ""}; }
+nlohmann::json small_map() {
+  return {{"x", "learning_rate=0.001,0.01"}, {"y", "layers.1.ska.ridge=0.001,0.1"}, {"steps", 12}, {"result", ""}};
+}
+
+/// A run whose map is begun, piece by piece.
+struct Mapped {
+  Mapped() { run.choose("phase_map", small_map()); }
+  bool advance() {
+    run.advance(Analysis::phase_map);
+    return run.has_work(Analysis::phase_map);
+  }
+  std::shared_ptr<const PhaseMapView> view() const { return run.describe().phase_map; }
+  std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  AnalysedRun run{{small_recipe(), std::nullopt}, *backend};
+};
 
 TEST(PhaseMap, FillsFromCoarseToFineAndLeavesNothingOut) {
   SweepView sweep = grid(5, 3);
@@ -51,20 +64,19 @@ TEST(PhaseMap, LooksAtBoundariesFirst) {
 }
 
 TEST(PhaseMap, ItsRunsAreThoseOfTheSweep) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  PhaseMap map(small_recipe(), small_map());
+  Mapped map;
   EXPECT_TRUE(map.view()->sweep.results.empty());
   int pieces = 0;
-  while (map.advance(*backend)) ++pieces;
+  while (map.advance()) ++pieces;
   EXPECT_GE(pieces, 4 * 12 - 1) << "one step at a time";
-  EXPECT_TRUE(map.is_complete());
+  EXPECT_TRUE(map.run.is_current(Analysis::phase_map));
   ASSERT_EQ(map.view()->sweep.results.size(), 4u);
   Recipe base = small_recipe();
   base.training.steps = 12;
   const Inquiry inquiry = sweep_inquiry({}, INFINITY);
   const std::vector<PlannedRun> runs = runs_of(base, map.view()->sweep.axes, inquiry);
   for (const RunResult& result : map.view()->sweep.results) {
-    RecipeRun run(inquiry, runs[result.row], *backend);
+    RecipeRun run(inquiry, runs[result.row], *map.backend);
     while (run.train_step()) {
     }
     EXPECT_EQ(run.result().checksum, result.checksum) << result.row;
@@ -72,53 +84,56 @@ TEST(PhaseMap, ItsRunsAreThoseOfTheSweep) {
 }
 
 TEST(PhaseMap, SaysHowFarItsFirstRunIs) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  PhaseMap map(small_recipe(), small_map());
+  Mapped map;
   for (int step = 1; step <= 12; ++step) {
-    ASSERT_TRUE(map.advance(*backend));
+    ASSERT_TRUE(map.advance());
     EXPECT_EQ(map.view()->first_run_at, step);
   }
-  map.drop_present();
-  map.advance(*backend);
+  map.run.release(set_of(Analysis::phase_map));
+  map.advance();
   EXPECT_EQ(map.view()->first_run_at, 1) << "it has begun anew";
-  while (map.view()->sweep.results.empty()) map.advance(*backend);
+  while (map.view()->sweep.results.empty()) map.advance();
   const std::shared_ptr<const PhaseMapView> finished = map.view();
-  map.advance(*backend);
+  map.advance();
   EXPECT_EQ(map.view(), finished) << "news are results from now on";
 }
 
 TEST(PhaseMap, OpensAFinishedRunAtItsEnd) {
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  PhaseMap map(small_recipe(), small_map());
-  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { map.finished_run(3); }), HasSubstr("not been trained"));
-  while (map.advance(*backend)) {
+  Mapped map;
+  const Command open{"phase_map", R"({"open": 3})"};
+  EXPECT_THAT(message_of(ExitCode::bad_input, [&] { map.run.opened_by(open); }), HasSubstr("not been trained"));
+  while (map.advance()) {
   }
-  const Recipe recipe = map.finished_run(3);
+  const Recipe recipe = *map.run.opened_by(open);
   EXPECT_EQ(recipe.shown_step, 12);
-  TrainingRun run(recipe, *backend, 0);
+  TrainingRun run(recipe, *map.backend, 0);
   while (run.step() < recipe.shown_step && run.train_step()) {
   }
   for (const RunResult& result : map.view()->sweep.results) {
     if (result.row != 3) continue;
     EXPECT_EQ(run.trainer().checksum(), result.checksum);
   }
-  EXPECT_TRUE(map.holds(recipe));
-  EXPECT_FALSE(map.holds(small_recipe()));
 }
 
 TEST(PhaseMap, HasAxesOfItsOwnForEveryKindOfModel) {
-  const PhaseMap usual(small_recipe(), {});
-  EXPECT_THAT(usual.config().x, HasSubstr("learning_rate=log:"));
-  EXPECT_THAT(usual.config().y, HasSubstr("layers.1.ska.ridge=log:"));
-  EXPECT_EQ(usual.view()->sweep.results.size(), 0u);
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  const auto usual = [&](const Recipe& recipe) {
+    AnalysedRun run({recipe, std::nullopt}, *backend);
+    run.choose("phase_map", nlohmann::json::object());
+    return run.describe().phase_map;
+  };
+  const auto small = usual(small_recipe());
+  EXPECT_THAT(small->x, HasSubstr("learning_rate=log:"));
+  EXPECT_THAT(small->y, HasSubstr("layers.1.ska.ridge=log:"));
+  EXPECT_EQ(small->sweep.results.size(), 0u);
   for (const char* preset : {"mqar-attention", "gka-adaptive", "forecast"})
-    EXPECT_NO_THROW(PhaseMap(parse_recipe(find_preset(preset).text, preset), {})) << preset;
+    EXPECT_TRUE(usual(parse_recipe(find_preset(preset).text, preset))) << preset;
 }
 
 TEST(PhaseMap, ShowsAnotherNumberWithoutTrainingAgain) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
-  analysed.choose("phase_map", to_json(small_map()));
+  analysed.choose("phase_map", small_map());
   for (int i = 0; i < 20; ++i) analysed.advance(Analysis::phase_map);
   ASSERT_EQ(analysed.describe().phase_map->sweep.results.size(), 1u);
   analysed.choose("phase_map", {{"result", "loss"}});
@@ -134,7 +149,7 @@ TEST(PhaseMap, ShowsAnotherNumberWithoutTrainingAgain) {
 TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend), alone({small_recipe(), std::nullopt}, *backend);
-  analysed.choose("phase_map", to_json(small_map()));
+  analysed.choose("phase_map", small_map());
   for (int i = 0; i < 30; ++i) {
     analysed.advance(Analysis::phase_map);
     analysed.train_step();
@@ -154,7 +169,7 @@ TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   EXPECT_FALSE(other.describe().phase_map) << "no place of the map";
   AnalysedRun reopened({opened.recipe(), std::nullopt}, *backend);
   reopened.advance(Analysis::phase_map);
-  EXPECT_EQ(reopened.describe().phase_map->x, small_map().x) << "the recipe carries the axes";
+  EXPECT_EQ(reopened.describe().phase_map->x, small_map()["x"]) << "the recipe carries the axes";
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/influence/influence_view.h"
-#include "core/engine/analyses/over_training/over_training.h"
 #include "core/engine/analyses/requested_study.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/session/analysed_run.h"
@@ -71,7 +70,7 @@ TEST(LargeModel, ANumberOverTrainingTakesWhatItNeedsAtEveryKeptState) {
   subject.run = &test.run;
   const Pace pace{1e-3, 1e-2};
   const auto seconds = [&](const std::string& number) {
-    subject.chosen<RequestedStudy<OverTraining>>().config = OverTrainingConfig{number};
+    info_of(Analysis::over_training).settings.replay(subject, {{"number", number}});
     return seconds_of(info_of(Analysis::over_training).work(subject), pace);
   };
   const double weights = seconds("spectral_radius");

@@ -11,7 +11,6 @@
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/model_copy.h"
 #include "core/io/error.h"
-#include "core/io/json_file.h"
 #include "core/ops/ops.h"
 #include "core/tasks/prefixed_task.h"
 #include "core/tasks/task.h"
@@ -20,25 +19,13 @@ namespace afterglow {
 
 namespace {
 
-/// Settings of the command `accuracy_grid`.
 struct AccuracyConfig {
-  std::int64_t examples = 64;  ///< of each cell, 1 to 4096
-  int longest = 4096;          ///< tokens, 16 to 65536
+  std::int64_t examples = 64;  ///< of each cell
+  int longest = 4096;          ///< tokens
+  static constexpr const char* command = "accuracy_grid";
+  static constexpr ConfigField<AccuracyConfig> fields[] = {{"examples", &AccuracyConfig::examples, 1, 4096},
+                                                           {"longest", &AccuracyConfig::longest, 16, 65536}};
 };
-
-/// {"examples": 64, "longest": 1024}; absent fields keep their value in `before`. Throws Error(bad_input).
-AccuracyConfig parse_accuracy(const nlohmann::json& value, const AccuracyConfig& before) {
-  const std::string where = "accuracy_grid";
-  refuse_unknown_keys(value, {"examples", "longest"}, where);
-  AccuracyConfig config;
-  config.examples = get_integer(value, "examples", before.examples, 1, 4096, where);
-  config.longest = static_cast<int>(get_integer(value, "longest", before.longest, 16, 65536, where));
-  return config;
-}
-
-nlohmann::json to_json(const AccuracyConfig& config) {
-  return {{"examples", config.examples}, {"longest", config.longest}};
-}
 
 constexpr std::int64_t first_examples = 8;            // of every cell, before any cell gets more
 constexpr std::int64_t tokens_in_a_cell_pass = 4096;  // in a pass
@@ -197,7 +184,7 @@ ModelWork work_of_accuracy(const AnalysisSubject& subject) {
 }  // namespace
 
 AnalysisInfo accuracy_row() {
-  const auto settings = settings_of<Analysis::accuracy, AccuracyConfig, parse_accuracy>("accuracy_grid");
+  const auto settings = settings_of<Analysis::accuracy, AccuracyConfig>();
   return {{}, Analysis::accuracy, "accuracy grid", make_of_tokens<AccuracyAnalysis>, work_of_accuracy, settings};
 }
 

@@ -126,8 +126,6 @@ InfluenceTail tail_of(const Trainer& trainer, int part) {
   return tail;
 }
 
-constexpr int max_influence_tokens = 16384;  ///< of a measured sequence
-
 /// Theorem 11 with the blocks' tails as kernels, assuming that tails of other sources are no larger.
 std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& stack) {
   const int last = stack.lags.empty() ? 0 : static_cast<int>(stack.lags.back());
@@ -142,51 +140,38 @@ std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& 
   return at_lags;
 }
 
-}  // namespace
-
-InfluenceConfig parse_influence(const nlohmann::json& value, const InfluenceConfig& before) {
-  InfluenceConfig config = before;
-  const auto integer = [](const nlohmann::json& from, const char* key, int now, int low, int high, const char* where) {
-    return static_cast<int>(get_integer(from, key, now, low, high, where));
-  };
-  const char* where = "influence";
-  refuse_unknown_keys(value, {"tokens", "source", "directions", "per_decade", "race", "retrieval"}, where);
-  config.tokens = integer(value, "tokens", config.tokens, 2, max_influence_tokens, where);
-  config.source = integer(value, "source", config.source, -1, config.tokens - 2, where);
-  config.directions = integer(value, "directions", config.directions, 2, 1 << 16, where);
-  config.per_decade = integer(value, "per_decade", config.per_decade, 2, 64, where);
-  if (value.contains("retrieval")) config.retrieval = parse_retrieval(value["retrieval"], config.retrieval);
-  if (!value.contains("race")) return config;
-  where = "influence.race";
-  const nlohmann::json& race = value["race"];
-  refuse_unknown_keys(race, {"tokens", "source", "directions", "kinds"}, where);
-  config.race.tokens = integer(race, "tokens", config.race.tokens, 2, max_influence_tokens, where);
-  config.race.source =
-      integer(race, "source", std::min(config.race.source, config.race.tokens - 2), 0, config.race.tokens - 2, where);
-  config.race.directions = integer(race, "directions", config.race.directions, 2, 1 << 16, where);
-  if (!race.contains("kinds")) return config;
-  config.race.kinds.clear();
-  for (const nlohmann::json& kind : race["kinds"]) {
+RaceConfig read_race(const nlohmann::json& value, const RaceConfig& before) {
+  RaceConfig config = read_fields_among({"kinds"}, value, before);
+  get_integer(value, "source", 0, 0, config.tokens - 2, RaceConfig::command);
+  config.source = std::min(config.source, config.tokens - 2);
+  if (!value.contains("kinds")) return config;
+  config.kinds.clear();
+  for (const nlohmann::json& kind : value["kinds"]) {
     if (!kind.is_string() || !mixes_tokens(kind.get<std::string>())) {
       throw Error(ExitCode::bad_input, "influence.race.kinds: " + kind.dump() +
                                            " is no layer that mixes tokens; `afterglow info` lists them");
     }
-    config.race.kinds.push_back(kind.get<std::string>());
+    config.kinds.push_back(kind.get<std::string>());
   }
   return config;
 }
 
+}  // namespace
+
+InfluenceConfig parse_influence(const nlohmann::json& value, const InfluenceConfig& before) {
+  InfluenceConfig config = read_fields_among({"race", "retrieval"}, value, before);
+  get_integer(value, "source", -1, -1, config.tokens - 2, InfluenceConfig::command);
+  if (value.contains("retrieval")) config.retrieval = parse_retrieval(value["retrieval"], config.retrieval);
+  if (value.contains("race")) config.race = read_race(value["race"], config.race);
+  return config;
+}
+
 nlohmann::json to_json(const InfluenceConfig& config) {
-  return {{"tokens", config.tokens},
-          {"source", config.source},
-          {"directions", config.directions},
-          {"per_decade", config.per_decade},
-          {"retrieval", to_json(config.retrieval)},
-          {"race",
-           {{"tokens", config.race.tokens},
-            {"source", config.race.source},
-            {"directions", config.race.directions},
-            {"kinds", config.race.kinds}}}};
+  nlohmann::json value = to_json<InfluenceConfig>(config);
+  value["retrieval"] = to_json(config.retrieval);
+  value["race"] = to_json(config.race);
+  value["race"]["kinds"] = config.race.kinds;
+  return value;
 }
 
 InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer)
@@ -413,7 +398,7 @@ AnalysisInfo influence_row() {
     return {all, 0, setup / all};
   };
   using Form = MeasuredAnalysis<InfluenceMeasurement, Analysis::influence, begin, &AnalysisResults::influence>;
-  AnalysisSettings settings = settings_of<Analysis::influence, InfluenceConfig, parse_influence>("influence");
+  AnalysisSettings settings = settings_of<Analysis::influence, InfluenceConfig, parse_influence>();
   settings.choose = choose_influence;
   return {{}, Analysis::influence, "influence", make_of_tokens<Form>, work, settings};
 }

@@ -25,6 +25,12 @@ struct InfluenceConfig {
   int per_decade = 8;  ///< lags
   RaceConfig race;
   RetrievalConfig retrieval;  ///< of theorem 12's network, which is not part of the model
+  static constexpr const char* command = "influence";
+  static constexpr ConfigField<InfluenceConfig> fields[] = {
+      {"tokens", &InfluenceConfig::tokens, 2, max_influence_tokens},
+      {"source", &InfluenceConfig::source, -1, max_influence_tokens},
+      {"directions", &InfluenceConfig::directions, 2, 1 << 16},
+      {"per_decade", &InfluenceConfig::per_decade, 2, 64}};
   bool operator==(const InfluenceConfig&) const = default;
 };
 

@@ -1,16 +1,17 @@
-// The second training starts from the first one's state with the change.
-#include "core/engine/analyses/microscope/microscope.h"
-
+// The divergence microscope: two trainings in lockstep from one state that differ in one thing, compared after each
+// step. Equal trainings have distance zero, exactly.
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 
+#include "core/engine/analyses/microscope/microscope_view.h"
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/causes/hook_passes.h"
 #include "core/engine/studies/recipe_run.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
-#include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/layers/host_values.h"
 
@@ -20,7 +21,27 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t max_compared = 10'000;
+struct MicroscopeConfig {
+  /// "same": nothing; "bit" or "bit NAME[INDEX]": the lowest bit of a weight; "token" or "token AT=TO": a token of the
+  /// next batch's first sequence; "device=cpu", "precision=bf16"; else a field of the recipe, "learning_rate=0.002",
+  /// "layers.0.gka.r=5".
+  std::string change = "bit";
+  std::int64_t from = -1;   ///< the last step without a difference; -1: the present one
+  std::int64_t steps = 60;  ///< number of steps that are compared
+  double ulps = 16;         ///< threshold of the first difference, in float32 units in the last place
+  std::int64_t needed_step() const { return std::max<std::int64_t>(0, from); }
+  static constexpr const char* command = "microscope";
+  static constexpr ConfigField<MicroscopeConfig> fields[] = {{"change", &MicroscopeConfig::change},
+                                                             {"from", &MicroscopeConfig::from, -1, max_steps},
+                                                             {"steps", &MicroscopeConfig::steps, 1, 10'000},
+                                                             {"ulps", &MicroscopeConfig::ulps, 0, 1e12}};
+};
+
+/// Without a step it begins at the present one, not at an earlier choice.
+MicroscopeConfig read_microscope(const json& value, MicroscopeConfig before) {
+  before.from = -1;
+  return read_fields(value, before);
+}
 
 [[noreturn]] void refuse_change(const std::string& what) { throw Error(ExitCode::bad_input, "microscope: " + what); }
 
@@ -195,141 +216,137 @@ std::string text_of(const MicroscopeConfig& config, const ParameterStore& store)
   return config.change;
 }
 
+class Microscope : public Study<MicroscopeConfig, MicroscopeView> {
+ public:
+  /// `run` must have a state at or before `from`. Throws Error(bad_input) for an impossible change.
+  Microscope(const TrainingRun& run, MicroscopeConfig config) : Study(std::move(config)) {
+    if (config_.from < 0) config_.from = run.step();
+    if (config_.from < run.oldest_step() || config_.from > run.latest_step())
+      refuse_change("step " + std::to_string(config_.from) + " is not in this run; choose one from " +
+                    std::to_string(run.oldest_step()) + " to " + std::to_string(run.latest_step()));
+    start_ = *run.kept_snapshot(config_.from);
+    start_.recipe = training_of(start_.recipe);
+    changed_ = recipe_of(start_.recipe, config_.change);
+    if (const auto token = behind(config_.change, "token")) {
+      const auto [at, to] = token_change(*token);
+      const Task& task = run.trainer().task();
+      if (at >= task.length() || to >= task.vocab())
+        refuse_change("a sequence has tokens 0 to " + std::to_string(task.length() - 1) + ", numbered below " +
+                      std::to_string(task.vocab()));
+    }
+    change_view([&](MicroscopeView& view) {
+      view.name = start_.recipe.name;
+      view.change = text_of(config_, run.trainer().parameters());
+      view.from = config_.from;
+      view.until = config_.from + config_.steps;
+      view.ulps = config_.ulps;
+      for (const ModelPart& part : run.trainer().parts()) {
+        view.parts.push_back(part.label);
+        view.kinds.push_back(part.kind);
+      }
+      view.distance.resize(view.parts.size());
+      view.slope = unknown;
+    });
+  }
+
+  /// Whether `recipe` describes the training that is compared.
+  bool is_of(const Recipe& recipe) const { return common_step(start_.recipe, recipe) >= config_.from; }
+  bool is_complete() const { return view_->is_complete; }
+  double share_done() const { return static_cast<double>(view_->step.size()) / static_cast<double>(config_.steps + 1); }
+
+  /// A step towards `from`, or one of both and their comparison; false if all are compared.
+  bool advance(Backend& backend) {
+    if (is_complete()) return false;
+    if (!first_) first_ = std::make_unique<TrainingRun>(start_, backend, 0);
+    const auto step = [](TrainingRun& run) {
+      if (!run.train_step()) throw Error(ExitCode::non_finite, "microscope: " + run.failure());
+    };
+    if (!second_ && first_->step() < config_.from) {
+      step(*first_);
+      return true;
+    }
+    if (second_) {
+      step(*first_);
+      step(*second_);
+    } else {
+      part();
+    }
+    compare();
+    return !is_complete();
+  }
+
+ private:
+  /// The second training begins from the first one's state.
+  void part() {
+    Backend& backend = first_->trainer().backend();
+    const auto device = value_of(config_.change, "device");
+    if (device || value_of(config_.change, "precision"))
+      second_backend_ = make_backend(device.value_or(backend.name()), 0);
+    if (second_backend_ && !second_backend_->set_precision(changed_.precision))
+      refuse_change(second_backend_->description() + " has no such precision; choose another one or another device");
+    Snapshot from = first_->snapshot();
+    from.where = "microscope, " + config_.change;
+    from.recipe = changed_;
+    second_ = std::make_unique<TrainingRun>(from, second_backend_ ? *second_backend_ : backend, 0);
+    if (const auto weight = behind(config_.change, "bit"))
+      flip_bit(*second_, weight_of(*weight, second_->trainer().parameters()));
+    if (const auto token = behind(config_.change, "token")) {
+      const auto [at, to] = token_change(*token);
+      if (!second_->trainer().change_token(at, static_cast<std::int32_t>(to)))
+        refuse_change("the batches of this run hold no tokens");
+    }
+  }
+
+  void compare() {
+    const ParameterStore& store = first_->trainer().parameters();
+    const std::vector<double> a = store.download(store.values());
+    const ParameterStore& other = second_->trainer().parameters();
+    const std::vector<double> b = other.download(other.values());
+    const auto& parts = first_->trainer().parts();
+    change_view([&](MicroscopeView& view) {
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        const auto begin = static_cast<std::size_t>(parts[part].offset);
+        const std::size_t end = part + 1 < parts.size() ? static_cast<std::size_t>(parts[part + 1].offset) : a.size();
+        view.distance[part].push_back(
+            distance_of(std::span(a).subspan(begin, end - begin), std::span(b).subspan(begin, end - begin)));
+      }
+      view.step.push_back(static_cast<double>(first_->step()));
+      view.whole.push_back(distance_of(a, b));
+      view.slope = slope_of(view.step, view.whole);
+      view.is_complete = first_->step() >= view.until;
+    });
+    if (view_->first.step < 0) compare_passes();
+  }
+
+  /// For tokens only; a forecaster has no hook points.
+  void compare_passes() {
+    Trainer& trainer = first_->trainer();
+    if (trainer.forecast() != nullptr) return;
+    const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
+    const std::vector<Computed> a = pass_of(trainer, example), b = pass_of(second_->trainer(), example);
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+      std::optional<FirstDifference> found = difference(a[i], b[i], config_.ulps);
+      if (!found) continue;
+      found->step = first_->step();
+      return change_view([&](MicroscopeView& view) { view.first = *found; });
+    }
+  }
+
+  Snapshot start_;                           // at or before the first step
+  Recipe changed_;                           // of the second training
+  std::unique_ptr<Backend> second_backend_;  // of the second training if device or precision differ
+  std::unique_ptr<TrainingRun> first_, second_;
+};
+
 }  // namespace
-
-MicroscopeConfig parse_microscope(const json& value, const MicroscopeConfig& before) {
-  const std::string where = "microscope";
-  refuse_unknown_keys(value, {"change", "from", "steps", "ulps"}, where);
-  MicroscopeConfig config = before;
-  if (!value.contains("from")) config.from = -1;  // the present step, not an earlier choice
-  config.change = get_string(value, "change", config.change, where);
-  config.from = get_integer(value, "from", config.from, -1, max_steps, where);
-  config.steps = get_integer(value, "steps", config.steps, 1, max_compared, where);
-  config.ulps = get_number(value, "ulps", config.ulps, 0, 1e12, where);
-  return config;
-}
-
-json to_json(const MicroscopeConfig& config) {
-  return {{"change", config.change}, {"from", config.from}, {"steps", config.steps}, {"ulps", config.ulps}};
-}
-
-Microscope::Microscope(const TrainingRun& run, MicroscopeConfig config) : Study(std::move(config)) {
-  if (config_.from < 0) config_.from = run.step();
-  if (config_.from < run.oldest_step() || config_.from > run.latest_step())
-    refuse_change("step " + std::to_string(config_.from) + " is not in this run; choose one from " +
-                  std::to_string(run.oldest_step()) + " to " + std::to_string(run.latest_step()));
-  start_ = *run.kept_snapshot(config_.from);
-  start_.recipe = training_of(start_.recipe);
-  changed_ = recipe_of(start_.recipe, config_.change);
-  if (const auto token = behind(config_.change, "token")) {
-    const auto [at, to] = token_change(*token);
-    const Task& task = run.trainer().task();
-    if (at >= task.length() || to >= task.vocab())
-      refuse_change("a sequence has tokens 0 to " + std::to_string(task.length() - 1) + ", numbered below " +
-                    std::to_string(task.vocab()));
-  }
-  change_view([&](MicroscopeView& view) {
-    view.name = start_.recipe.name;
-    view.change = text_of(config_, run.trainer().parameters());
-    view.from = config_.from;
-    view.until = config_.from + config_.steps;
-    view.ulps = config_.ulps;
-    for (const ModelPart& part : run.trainer().parts()) {
-      view.parts.push_back(part.label);
-      view.kinds.push_back(part.kind);
-    }
-    view.distance.resize(view.parts.size());
-    view.slope = unknown;
-  });
-}
-
-Microscope::~Microscope() = default;
-
-bool Microscope::is_of(const Recipe& recipe) const { return common_step(start_.recipe, recipe) >= config_.from; }
-
-/// The second training begins from the first one's state.
-void Microscope::part() {
-  Backend& backend = first_->trainer().backend();
-  const auto device = value_of(config_.change, "device");
-  if (device || value_of(config_.change, "precision"))
-    second_backend_ = make_backend(device.value_or(backend.name()), 0);
-  if (second_backend_ && !second_backend_->set_precision(changed_.precision))
-    refuse_change(second_backend_->description() + " has no such precision; choose another one or another device");
-  Snapshot from = first_->snapshot();
-  from.where = "microscope, " + config_.change;
-  from.recipe = changed_;
-  second_ = std::make_unique<TrainingRun>(from, second_backend_ ? *second_backend_ : backend, 0);
-  if (const auto weight = behind(config_.change, "bit"))
-    flip_bit(*second_, weight_of(*weight, second_->trainer().parameters()));
-  if (const auto token = behind(config_.change, "token")) {
-    const auto [at, to] = token_change(*token);
-    if (!second_->trainer().change_token(at, static_cast<std::int32_t>(to)))
-      refuse_change("the batches of this run hold no tokens");
-  }
-}
-
-bool Microscope::advance(Backend& backend) {
-  if (is_complete()) return false;
-  if (!first_) first_ = std::make_unique<TrainingRun>(start_, backend, 0);
-  const auto step = [](TrainingRun& run) {
-    if (!run.train_step()) throw Error(ExitCode::non_finite, "microscope: " + run.failure());
-  };
-  if (!second_ && first_->step() < config_.from) {
-    step(*first_);
-    return true;
-  }
-  if (second_) {
-    step(*first_);
-    step(*second_);
-  } else {
-    part();
-  }
-  compare();
-  return !is_complete();
-}
-
-void Microscope::compare() {
-  const ParameterStore& store = first_->trainer().parameters();
-  const std::vector<double> a = store.download(store.values());
-  const ParameterStore& other = second_->trainer().parameters();
-  const std::vector<double> b = other.download(other.values());
-  const auto& parts = first_->trainer().parts();
-  change_view([&](MicroscopeView& view) {
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      const auto begin = static_cast<std::size_t>(parts[part].offset);
-      const std::size_t end = part + 1 < parts.size() ? static_cast<std::size_t>(parts[part + 1].offset) : a.size();
-      view.distance[part].push_back(
-          distance_of(std::span(a).subspan(begin, end - begin), std::span(b).subspan(begin, end - begin)));
-    }
-    view.step.push_back(static_cast<double>(first_->step()));
-    view.whole.push_back(distance_of(a, b));
-    view.slope = slope_of(view.step, view.whole);
-    view.is_complete = first_->step() >= view.until;
-  });
-  if (view_->first.step < 0) compare_passes();
-}
-
-/// For tokens only; a forecaster has no hook points.
-void Microscope::compare_passes() {
-  Trainer& trainer = first_->trainer();
-  if (trainer.forecast() != nullptr) return;
-  const Example example = trainer.task().example(trainer.seed(), 0, Split::held_out);
-  const std::vector<Computed> a = pass_of(trainer, example), b = pass_of(second_->trainer(), example);
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    std::optional<FirstDifference> found = difference(a[i], b[i], config_.ulps);
-    if (!found) continue;
-    found->step = first_->step();
-    return change_view([&](MicroscopeView& view) { view.first = *found; });
-  }
-}
 
 AnalysisInfo microscope_row() {
   const auto work = [](const AnalysisSubject& subject) -> ModelWork {
     const MicroscopeConfig config = subject.chosen<RequestedStudy<Microscope>>().config.value_or(MicroscopeConfig());
     return {tokens_of_training(subject, 2 * static_cast<double>(config.steps)), 0, 0};
   };
-  return request_row<Microscope, &AnalysisResults::microscope, Analysis::microscope, parse_microscope>(
-      "microscope", "microscope", work);
+  return request_row<Microscope, &AnalysisResults::microscope, Analysis::microscope, read_microscope>("microscope",
+                                                                                                      work);
 }
 
 }  // namespace afterglow

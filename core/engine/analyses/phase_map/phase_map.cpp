@@ -1,14 +1,15 @@
-// Which run of a map comes next, and one step of it.
-#include "core/engine/analyses/phase_map/phase_map.h"
-
+// A map over two fields of a recipe from whole trainings, one step at a time, so that it fills while other work goes
+// on. Runs, numbers and bits are those of a sweep.
 #include <algorithm>
-#include <cmath>
+#include <memory>
+#include <optional>
 
+#include "core/engine/analyses/phase_map/phase_map_view.h"
+#include "core/engine/analyses/requested_study.h"
 #include "core/engine/recipe/recipe_text.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"
-#include "core/io/json_file.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -16,6 +17,22 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
+
+struct PhaseMapConfig {
+  std::string x, y;  ///< axes as `parse_axis` reads them; empty: the learning rate, and the layers' strength or decay
+  std::int64_t steps = 200;  ///< of each run
+  std::string result;        ///< the metric shown as colour; empty: the accuracy
+  static constexpr const char* command = "phase_map";
+  static constexpr ConfigField<PhaseMapConfig> fields[] = {{"x", &PhaseMapConfig::x},
+                                                           {"y", &PhaseMapConfig::y},
+                                                           {"steps", &PhaseMapConfig::steps, 1, max_steps},
+                                                           {"result", &PhaseMapConfig::result}};
+};
+
+/// `opened_run` reads "open".
+PhaseMapConfig read_phase_map(const json& value, const PhaseMapConfig& before) {
+  return read_fields_among({"open"}, value, before);
+}
 
 constexpr std::size_t max_map_runs = 4096;
 constexpr int usual_count = 16;
@@ -48,123 +65,88 @@ std::string usual_y(const Recipe& recipe, const Objective& objective) {
   return around("weight_decay", std::max(recipe.training.weight_decay, 1e-3), 1e-5, 1);
 }
 
-double number_at(const std::vector<const RunResult*>& finished, std::size_t place, std::size_t metric) {
-  const double value = finished[place]->values[metric];
-  return std::isfinite(value) ? value : 0;
-}
+class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
+ public:
+  /// Starts from the recipe at step 0 without later changes. Throws Error for invalid axes.
+  PhaseMap(const Recipe& recipe, PhaseMapConfig config) : Study(std::move(config)) {
+    Recipe base = beginning_of(recipe);
+    base.training.steps = config_.steps;
+    ParameterStore declared;
+    const std::unique_ptr<Objective> objective = make_objective(base, declared);
+    if (config_.x.empty()) config_.x = usual_x(base);
+    if (config_.y.empty()) config_.y = usual_y(base, *objective);
+    inquiry_ = sweep_inquiry(objective->measures(), std::numeric_limits<double>::infinity());
+    if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
+    change_view([&](PhaseMapView& view) {
+      view.steps = config_.steps;
+      view.x = config_.x;
+      view.y = config_.y;
+      view.shown = find_metric(inquiry_.metrics, config_.result);
+      view.sweep = {
+          recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
+    });
+    if (size_of(view_->sweep.axes) > max_map_runs)
+      throw Error(ExitCode::bad_input,
+                  "a map has at most " + std::to_string(max_map_runs) + " runs; take fewer values");
+    runs_ = runs_of(base, view_->sweep.axes, inquiry_);
+    next_ = next_place(view_->sweep, view_->shown);
+  }
 
-}  // namespace
+  /// Whether another configuration needs the same runs and differs only in what is shown.
+  bool has_runs_of(const PhaseMapConfig& config) const {
+    return config.x == config_.x && config.y == config_.y && config.steps == config_.steps;
+  }
+  void show(const std::string& result) {
+    const std::size_t shown = result.empty() ? usual_metric : find_metric(inquiry_.metrics, result);
+    change_view([&](PhaseMapView& view) { view.shown = shown; });
+    config_.result = inquiry_.metrics[shown].name;
+  }
+  bool is_complete() const { return !now_ && next_ == runs_.size(); }
+  double share_done() const {
+    return static_cast<double>(view_->sweep.results.size()) / static_cast<double>(runs_.size());
+  }
+  /// The present run starts again later, because its back end is being destroyed.
+  void drop_present() { now_.reset(); }
 
-PhaseMapConfig parse_phase_map(const json& value, const PhaseMapConfig& before) {
-  const std::string where = "phase_map";
-  refuse_unknown_keys(value, {"x", "y", "steps", "result", "open"}, where);
-  PhaseMapConfig config = before;
-  config.x = get_string(value, "x", before.x, where);
-  config.y = get_string(value, "y", before.y, where);
-  config.steps = get_integer(value, "steps", before.steps, 1, max_steps, where);
-  config.result = get_string(value, "result", before.result, where);
-  return config;
-}
+  /// One training step of the present run, or its result; false if all are finished.
+  bool advance(Backend& backend) {
+    if (is_complete()) return false;
+    if (!now_) now_ = std::make_unique<RecipeRun>(inquiry_, runs_[next_], backend);
+    const bool goes_on = now_->train_step();
+    if (goes_on && !view_->sweep.results.empty()) return true;
+    change_view([&](PhaseMapView& view) { goes_on ? void(view.first_run_at = now_->step()) : take_result(view); });
+    return !is_complete();
+  }
 
-json to_json(const PhaseMapConfig& config) {
-  return {{"x", config.x}, {"y", config.y}, {"steps", config.steps}, {"result", config.result}};
-}
-
-std::size_t next_place(const SweepView& sweep, std::size_t metric) {
-  const std::size_t columns = sweep.axes[0].values.size(), rows = sweep.axes[1].values.size();
-  std::vector<const RunResult*> finished(columns * rows, nullptr);
-  for (const RunResult& result : sweep.results) finished[result.row] = &result;
-  std::size_t stride = 1;
-  while (2 * stride < std::max(columns, rows)) stride *= 2;
-  for (; stride > 0; stride /= 2) {
-    std::size_t best = columns * rows;
-    double most = -1;
-    for (std::size_t column = 0; column < columns; column += stride) {
-      for (std::size_t row = 0; row < rows; row += stride) {
-        if (finished[column * rows + row] != nullptr) continue;
-        double low = INFINITY, high = -INFINITY;
-        for (const std::size_t c : {column - std::min(stride, column), column, column + stride}) {
-          for (const std::size_t r : {row - std::min(stride, row), row, row + stride}) {
-            if (c >= columns || r >= rows || finished[c * rows + r] == nullptr) continue;
-            low = std::min(low, number_at(finished, c * rows + r, metric));
-            high = std::max(high, number_at(finished, c * rows + r, metric));
-          }
-        }
-        const double difference = std::max(0.0, high - low);
-        if (difference <= most) continue;
-        most = difference;
-        best = column * rows + row;
-      }
+  /// The recipe of the run at this grid point, to be opened at its end. Throws Error(bad_input) if it is not finished.
+  Recipe finished_run(std::int64_t place) const {
+    for (const RunResult& result : view_->sweep.results) {
+      if (static_cast<std::int64_t>(result.row) != place) continue;
+      Recipe recipe = runs_[result.row].recipe;
+      recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
+      return recipe;
     }
-    if (best < columns * rows) return best;
+    throw Error(ExitCode::bad_input, "run " + std::to_string(place) + " of the map has not been trained yet");
   }
-  return columns * rows;
-}
 
-PhaseMap::PhaseMap(const Recipe& recipe, PhaseMapConfig config) : Study(std::move(config)) {
-  Recipe base = beginning_of(recipe);
-  base.training.steps = config_.steps;
-  ParameterStore declared;
-  const std::unique_ptr<Objective> objective = make_objective(base, declared);
-  if (config_.x.empty()) config_.x = usual_x(base);
-  if (config_.y.empty()) config_.y = usual_y(base, *objective);
-  inquiry_ = sweep_inquiry(objective->measures(), std::numeric_limits<double>::infinity());
-  if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
-  change_view([&](PhaseMapView& view) {
-    view.steps = config_.steps;
-    view.x = config_.x;
-    view.y = config_.y;
-    view.shown = find_metric(inquiry_.metrics, config_.result);
-    view.sweep = {
-        recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
-  });
-  if (size_of(view_->sweep.axes) > max_map_runs)
-    throw Error(ExitCode::bad_input, "a map has at most " + std::to_string(max_map_runs) + " runs; take fewer values");
-  runs_ = runs_of(base, view_->sweep.axes, inquiry_);
-  next_ = next_place(view_->sweep, view_->shown);
-}
-
-bool PhaseMap::has_runs_of(const PhaseMapConfig& config) const {
-  return config.x == config_.x && config.y == config_.y && config.steps == config_.steps;
-}
-
-void PhaseMap::show(const std::string& result) {
-  const std::size_t shown = result.empty() ? usual_metric : find_metric(inquiry_.metrics, result);
-  change_view([&](PhaseMapView& view) { view.shown = shown; });
-  config_.result = inquiry_.metrics[shown].name;
-}
-
-bool PhaseMap::advance(Backend& backend) {
-  if (is_complete()) return false;
-  if (!now_) now_ = std::make_unique<RecipeRun>(inquiry_, runs_[next_], backend);
-  const bool goes_on = now_->train_step();
-  if (goes_on && !view_->sweep.results.empty()) return true;
-  change_view([&](PhaseMapView& view) { goes_on ? void(view.first_run_at = now_->step()) : take_result(view); });
-  return !is_complete();
-}
-
-void PhaseMap::take_result(PhaseMapView& view) {
-  view.sweep.results.push_back(now_->result());
-  now_.reset();
-  next_ = next_place(view.sweep, view.shown);
-}
-
-Recipe PhaseMap::finished_run(std::int64_t place) const {
-  for (const RunResult& result : view_->sweep.results) {
-    if (static_cast<std::int64_t>(result.row) != place) continue;
-    Recipe recipe = runs_[result.row].recipe;
-    recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
-    return recipe;
+  /// Whether the recipe is that of a point on the map.
+  bool holds(const Recipe& recipe) const {
+    const std::string name = hash_of(beginning_of(recipe), inquiry_);
+    return std::ranges::any_of(runs_, [&](const PlannedRun& run) { return run.name == name; });
   }
-  throw Error(ExitCode::bad_input, "run " + std::to_string(place) + " of the map has not been trained yet");
-}
 
-bool PhaseMap::holds(const Recipe& recipe) const {
-  const std::string name = hash_of(beginning_of(recipe), inquiry_);
-  return std::ranges::any_of(runs_, [&](const PlannedRun& run) { return run.name == name; });
-}
+ private:
+  void take_result(PhaseMapView& view) {
+    view.sweep.results.push_back(now_->result());
+    now_.reset();
+    next_ = next_place(view.sweep, view.shown);
+  }
 
-namespace {
+  Inquiry inquiry_;
+  std::vector<PlannedRun> runs_;
+  std::size_t next_ = 0;
+  std::unique_ptr<RecipeRun> now_;
+};
 
 /// The settings, and the map once it is requested; a run opened from the map keeps both.
 struct RunMap {
@@ -212,7 +194,7 @@ class PhaseMapAnalysis final : public UntiedAnalysis {
 
 AnalysisSet choose_phase_map(AnalysisSubject& subject, const nlohmann::json& value) {
   auto& [config, map] = subject.chosen<RunMap>();
-  const PhaseMapConfig asked = parse_phase_map(value, map ? map->config() : config);
+  const PhaseMapConfig asked = read_phase_map(value, map ? map->config() : config);
   if (map && map->has_runs_of(asked)) {
     map->show(asked.result);
   } else {
@@ -238,9 +220,9 @@ AnalysisInfo phase_map_row() {
     const double cells = map ? static_cast<double>(size_of(map->view()->sweep.axes)) : usual_cells;
     return {tokens_of_training(subject, cells * static_cast<double>(config.steps)), 0, 1 / cells};
   };
-  AnalysisSettings settings{"phase_map", choose_phase_map};
+  AnalysisSettings settings{PhaseMapConfig::command, choose_phase_map};
   settings.replay = [](AnalysisSubject& subject, const nlohmann::json& value) {
-    subject.chosen<RunMap>().config = parse_phase_map(value, {});
+    subject.chosen<RunMap>().config = read_phase_map(value, {});
   };
   settings.written = [](const AnalysisSubject& subject) { return to_json(subject.chosen<RunMap>().config); };
   settings.opened = opened_run;

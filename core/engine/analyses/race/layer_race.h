@@ -10,6 +10,7 @@
 #include "core/engine/analyses/influence/jacobian_measure.h"
 #include "core/engine/analyses/race/planted_recall.h"
 #include "core/engine/training/saved/model_copy.h"
+#include "core/io/field_table.h"
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
@@ -19,6 +20,8 @@ class PinnedArray;
 /// Kinds of layers whose descriptors request it, in the order of the documentation.
 std::vector<std::string> kinds_that_race_first();
 
+constexpr int max_influence_tokens = 16384;  ///< of a measured sequence
+
 struct RaceConfig {
   int tokens = 512;    ///< T of the input
   int source = 8;      ///< tau, the planted token whose influence is measured
@@ -26,6 +29,10 @@ struct RaceConfig {
   int per_decade = 8;  ///< lags
   /// Layer kinds that run with initial weights; empty: all that mix tokens.
   std::vector<std::string> kinds = kinds_that_race_first();
+  static constexpr const char* command = "influence.race";
+  static constexpr ConfigField<RaceConfig> fields[] = {{"tokens", &RaceConfig::tokens, 2, max_influence_tokens},
+                                                       {"source", &RaceConfig::source, 0, max_influence_tokens},
+                                                       {"directions", &RaceConfig::directions, 2, 1 << 16}};
   bool operator==(const RaceConfig&) const = default;
 };
 
