@@ -18,7 +18,7 @@
 #include "app/shell/shell_texts.h"
 #include "app/window/window.h"
 #include "core/engine/recipe/lesson.h"
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/embedded_text.h"

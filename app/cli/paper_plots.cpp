@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/engine/analyses/costs/layer_costs.h"
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"

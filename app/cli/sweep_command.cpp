@@ -5,7 +5,7 @@
 #include "app/cli/command_line.h"
 #include "app/cli/start.h"
 #include "app/cli/study_run.h"
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"

@@ -15,7 +15,6 @@
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/saved/checkpoint_recipe.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/arrays/npy.h"
 #include "core/io/atomic_file.h"

@@ -51,9 +51,6 @@ double draw_training_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> training_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"training", draw_figure_grid, draw_training_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> training_drawings() { return {{"training", draw_figure_grid, draw_training_controls}}; }
 
 }  // namespace afterglow

@@ -2,6 +2,7 @@
 #include "core/engine/causes/hook_passes.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/engine/training/inspected_example.h"
 #include "core/io/error.h"
@@ -79,15 +80,8 @@ std::vector<double> numbers_at(Tape& tape, const Tensor& place) { return to_host
 
 }  // namespace
 
-Tensor repeated_context(Tape& tape, const Example& example, std::size_t rows) {
-  std::vector<std::uint8_t> all;
-  for (std::size_t i = 0; i < rows; ++i) all.insert(all.end(), example.context.begin(), example.context.end());
-  const auto count = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(example.context.size());
-  return uploaded(tape, {count, length}, DType::u8, all.data());
-}
-
 Var HookPasses::forward(const Example& example, Var x, std::size_t branch, std::size_t rows) {
-  const Tensor mask = repeated_context(*tape_, example, rows);
+  const Tensor mask = repeated(*tape_, static_cast<std::int64_t>(rows), example.context);
   return model_->forward_with(*tape_, x, branch, [&](std::size_t i, const Var& in) {
     return model_->branches()[i].layer->forward(*tape_, in, mask);
   });
@@ -161,13 +155,9 @@ void HookPasses::read(SequencePair& pair) {
 std::vector<std::vector<double>> HookPasses::run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
                                                     std::span<const Placed> cells) {
   tape_->begin(false);
-  const auto batch = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(pair.clean.tokens.size());
   const auto stream = std::ranges::find_if(
       places_, [&](const HookValues& place) { return place.branch == branch && place.name.ends_with(".stream"); });
-  const Tensor one = to_device(*tape_, {1, length, model_->width()}, dtype_, stream->corrupted);
-  const Tensor all = tape_->scratch({batch, length, model_->width()}, dtype_);
-  for (std::int64_t b = 0; b < batch; ++b)
-    tape_->backend().copy(tokens_at(all, b, 0, length), one.reshaped({length, model_->width()}));
+  const Tensor all = repeated(*tape_, static_cast<std::int64_t>(rows), model_->width(), dtype_, stream->corrupted);
   const TapeObserver observer(*tape_, patched_hooks, [&](const Hooked& at) {
     for (const Placed& placed : cells) {
       const HookValues& place = places_[placed.cell.place];
@@ -213,6 +203,17 @@ std::vector<double> HookPasses::patched_together(const SequencePair& pair, std::
 std::vector<double> HookPasses::moved(const SequencePair& pair, const PlaceCell& cell, double share) {
   const std::vector<Placed> placed = {{0, cell, share}};
   return run_on(pair, places_[cell.place].branch, 1, placed).front();
+}
+
+std::string hook_name(const std::string& place, bool is_mixer, bool is_first_of_block) {
+  static const std::map<std::string, std::string, std::less<>> letters = {
+      {"queries", "hook_q"}, {"keys", "hook_k"}, {"values", "hook_v"}, {"readout", "hook_z"}};
+  const std::string block = "blocks." + place.substr(place.find('.') + 1, place.find('.', 7) - 7);
+  const std::string last = place.substr(place.rfind('.') + 1);
+  if (last == "stream") return block + (is_first_of_block ? ".hook_resid_pre" : ".hook_resid_mid");
+  if (last == "output") return block + (is_mixer ? ".hook_attn_out" : ".hook_mlp_out");
+  const auto known = letters.find(last);
+  return block + (is_mixer ? ".attn." : ".mlp.") + (known == letters.end() ? "hook_" + last : known->second);
 }
 
 }  // namespace afterglow

@@ -89,8 +89,6 @@ class HookPasses {
   std::vector<double> clean_logits_, corrupted_logits_;
 };
 
-/// The context mask of a batch that holds the example in each of `rows` rows.
-Tensor repeated_context(Tape& tape, const Example& example, std::size_t rows);
 /// Row `token` of each sequence of logits [B,T,V], on the host.
 std::vector<std::vector<double>> rows_of_logits(Tape& tape, const Tensor& logits, int token);
 
@@ -99,5 +97,8 @@ inline const Hooks patched_hooks{.values = true, .form = PassForm::unfused};
 
 /// Tokens [first, first + count) of sequence `sequence` at a hook point [B,T,..]; rows may be strided.
 Tensor tokens_at(const Tensor& place, std::int64_t sequence, std::int64_t first, std::int64_t count);
+
+/// "layers.1.ska.keys" -> "blocks.1.attn.hook_k", TransformerLens' name of the hook point.
+std::string hook_name(const std::string& place, bool is_mixer, bool is_first_of_block);
 
 }  // namespace afterglow

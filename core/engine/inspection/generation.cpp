@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -89,15 +90,13 @@ void require_beginning(const Trainer& trainer, std::span<const int> beginning, c
 
 /// The logits after a beginning that is read at once. A masked `ska` treats all of it as context.
 std::vector<double> prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& state) {
-  Backend& backend = trainer.backend();
   Tape& tape = trainer.evaluation_tape();
   const auto length = static_cast<std::int64_t>(tokens.size());
   tape.begin(false);
-  const Tensor given = tape.scratch({1, length}, DType::i32), mask = tape.scratch({1, length}, DType::u8);
-  backend.upload(given, tokens.data());
-  backend.upload(mask, std::vector<std::uint8_t>(tokens.size(), 1).data());
+  const Tensor given = uploaded(tape, {1, length}, DType::i32, tokens.data());
+  const Tensor mask = uploaded(tape, {1, length}, DType::u8, std::vector<std::uint8_t>(tokens.size(), 1).data());
   const Tensor all = trainer.model().prefill(tape, given, mask, state).value;
-  return to_host(backend, all.reshaped({length, all.columns()}).at(length - 1));
+  return to_host(trainer.backend(), all.reshaped({length, all.columns()}).at(length - 1));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "core/engine/inspection/intervention_runner.h"
 #include "core/engine/inspection/sequence_pair.h"
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/tasks/token_ids.h"
@@ -41,7 +41,7 @@ InspectionSetup InspectionEditor::changed(const Command& command) const {
   } else if (command.name == "pair") {
     setup = with_pair(value);
   } else if (command.name == "transplant") {
-    setup.transplant = parse_transplant(value, setup.transplant, command.name);
+    setup.transplant = read_fields_among({"live"}, value, setup.transplant);
   } else if (command.name == "freeze_scale") {
     refuse_unknown_keys(value, {"behind"}, command.name);
     const auto last = static_cast<std::int64_t>(inspector_->sequence_of(setup).tokens.size()) - 1;
@@ -101,7 +101,7 @@ InspectionSetup InspectionEditor::with_pair(const nlohmann::json& value) const {
     setup.pair.tokens.assign(present.corrupted.tokens.begin(), present.corrupted.tokens.end());
     return setup;
   }
-  setup.pair = parse_pair(choices, setup.pair, "pair");
+  setup.pair = parse_pair(choices, setup.pair);
   return setup;
 }
 
@@ -121,7 +121,7 @@ InspectionSetup InspectionEditor::with_file(nlohmann::json choices) const {
   if (setup.tokens == setup.pair.tokens)
     throw Error(ExitCode::bad_input, path + ": both sequences are the same; change a token of the second one");
   setup.pair.asked = last_bound_token(setup.tokens, *task_);
-  setup.pair = parse_pair(choices, setup.pair, "pair");
+  setup.pair = parse_pair(choices, setup.pair);
   return setup;
 }
 

@@ -14,8 +14,8 @@
 #include "core/backend/parallel.h"
 #include "core/engine/inspection/head_spectrum.h"
 #include "core/engine/inspection/layer_weights.h"
-#include "core/engine/inspection/memory_shares.h"
 #include "core/engine/inspection/solver_problems.h"
+#include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/pinned_array.h"
@@ -212,8 +212,6 @@ void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, Sol
 
 Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.evaluation_tape()) { choose(0); }
 
-Observer::~Observer() = default;
-
 void Observer::choose(std::uint64_t index) {
   example_ = trainer_->task().example(trainer_->seed(), index, Split::held_out);
 }
@@ -225,20 +223,11 @@ int Observer::first_ska() const {
 }
 
 void Observer::inspected_sequence() {
-  Backend& backend = trainer_->backend();
-  const auto length = static_cast<std::int64_t>(example_.tokens.size());
-  if (!tokens_ || tokens_->device().columns() != length) {
-    tokens_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::i32);
-    context_ = std::make_unique<PinnedArray>(backend, Shape{1, length}, DType::u8);
-  }
-  std::copy(example_.tokens.begin(), example_.tokens.end(), tokens_->host<std::int32_t>());
-  std::copy(example_.context.begin(), example_.context.end(), context_->host<std::uint8_t>());
-  tokens_->queue_upload();
-  context_->queue_upload();
   tape_.begin(false);
+  const auto [tokens, context] = uploaded(tape_, example_);
   const Capturing capturing(tape_);
-  trainer_->model().forward(tape_, tokens_->device(), context_->device());
-  backend.synchronize();
+  trainer_->model().forward(tape_, tokens, context);
+  trainer_->backend().synchronize();
 }
 
 std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {

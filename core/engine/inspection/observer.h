@@ -14,7 +14,6 @@ namespace afterglow {
 class Observer {
  public:
   explicit Observer(Trainer& trainer);
-  ~Observer();
 
   /// Chooses the sequence: held-out example `index` of the run's task, or any tokens.
   void choose(std::uint64_t index);
@@ -48,7 +47,6 @@ class Observer {
   Trainer* trainer_;
   Tape& tape_;
   Example example_;
-  std::unique_ptr<class PinnedArray> tokens_, context_;  // [1, T] of the sequence
 };
 
 }  // namespace afterglow

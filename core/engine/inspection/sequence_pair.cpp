@@ -147,4 +147,30 @@ std::vector<double> measure_gradient(const SequencePair& pair, std::span<const d
   return gradient;
 }
 
+PairView view_of(const SequencePair& pair, std::span<const double> clean, std::span<const double> corrupted,
+                 const Task& task) {
+  PairView view;
+  view.clean = token_views(pair.clean, task);
+  view.corrupted = token_views(pair.corrupted, task);
+  view.asked = pair.asked;
+  view.clean_answer = pair.clean_answer;
+  view.corrupted_answer = pair.corrupted_answer;
+  view.clean_label = task.token_label(pair.clean_answer);
+  view.corrupted_label = task.token_label(pair.corrupted_answer);
+  view.clean_probability = softmax_of(clean)[static_cast<std::size_t>(pair.clean_answer)];
+  view.corrupted_probability = softmax_of(corrupted)[static_cast<std::size_t>(pair.corrupted_answer)];
+  view.measure = pair.measure;
+  view.clean_measure = measured(pair, clean);
+  view.corrupted_measure = measured(pair, corrupted);
+  for (std::size_t t = 0; t < view.clean.size(); ++t) {
+    if (view.clean[t].id != view.corrupted[t].id) view.changed.push_back(static_cast<int>(t));
+  }
+  return view;
+}
+
+double restored_share(double clean, double corrupted, double now) {
+  if (clean == corrupted) return std::numeric_limits<double>::quiet_NaN();
+  return (now - corrupted) / (clean - corrupted);
+}
+
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "core/engine/observation/causes_view.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/tasks/task.h"
 
@@ -34,5 +35,11 @@ void take_answers(SequencePair& pair, std::span<const double> clean, std::span<c
 double measured(const SequencePair& pair, std::span<const double> logits);
 /// Its derivative with respect to each logit.
 std::vector<double> measure_gradient(const SequencePair& pair, std::span<const double> logits);
+
+/// The pair for panels; `clean` and `corrupted` are the model's logits at the queried token.
+PairView view_of(const SequencePair& pair, std::span<const double> clean, std::span<const double> corrupted,
+                 const Task& task);
+/// (now - corrupted) / (clean - corrupted); NaN if clean and corrupted are equal.
+double restored_share(double clean, double corrupted, double now);
 
 }  // namespace afterglow

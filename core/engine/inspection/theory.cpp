@@ -15,6 +15,7 @@
 #include "core/analysis/memory_cost.h"
 #include "core/backend/arena.h"
 #include "core/engine/inspection/head_spectrum.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
@@ -347,11 +348,7 @@ class StreamMaps {
     tape_.begin(true);
     tape_.set_frozen(true);
   }
-  Tensor upload(DType dtype, const void* values) {
-    const Tensor tensor = tape_.scratch({1, length()}, dtype);
-    backend_.upload(tensor, values);
-    return tensor;
-  }
+  Tensor upload(DType dtype, const void* values) { return uploaded(tape_, {1, length()}, dtype, values); }
   Tensor mask() { return upload(DType::u8, example_.context.data()); }
 
   Model& model_;

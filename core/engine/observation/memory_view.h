@@ -2,6 +2,7 @@
 // is null for a model without memory.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -58,7 +59,16 @@ struct MemoryView {
   int examples = 0;
 };
 
+class CaptureReader;
+class SpectralMemory;
+
 /// The part that depends on the history alone.
-MemoryView view_of_history(const class SpectralMemory& memory, std::int64_t step);
+MemoryView view_of_history(const SpectralMemory& memory, std::int64_t step);
+/// How the memory would do with fewer modes, tokens or rows than it was trained with: fills `less` and `change_now`.
+/// `measure` evaluates the model as it is: the error of a forecast (`is_of_error`), else the share of right answers.
+/// Calls it about 4 + log2 (K M T) times and restores the memory.
+void add_shares(SpectralMemory& memory, MemoryView& view, const std::function<double()>& measure);
+/// The tokens, and the pooling weights over the first `input_length` positions.
+void read_memory_captures(const CaptureReader& read, MemoryView& view);
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // Gains by the tested power filter; times by their definitions.
 #include "core/engine/observation/mode_numbers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -40,6 +41,28 @@ ModeTimes mode_times(const std::complex<double>& lambda) {
   times.half_life = times.modulus <= 0 ? 0 : times.modulus < 1 ? std::log(0.5) / std::log(times.modulus) : infinite;
   times.period = times.angle > 0 ? 2 * std::numbers::pi / times.angle : infinite;
   return times;
+}
+
+std::vector<double> ridge_shrinkage(std::span<const double> gram, double ridge) {
+  std::vector<double> kept;
+  for (const double value : gram) {
+    const double sigma = value < 0.0 ? 0.0 : value;
+    kept.push_back(sigma / (sigma + ridge));
+  }
+  return kept;
+}
+
+GramSize gram_size(std::span<const double> gram) {
+  GramSize size;
+  if (gram.empty()) return size;
+  double squares = 0.0;
+  for (const double value : gram) {
+    size.trace += value;
+    squares += value * value;
+  }
+  size.frobenius = std::sqrt(squares);
+  size.largest = *std::ranges::max_element(gram);
+  return size;
 }
 
 }  // namespace afterglow

@@ -1,4 +1,4 @@
-// The numbers of a mode for panels, cards and files, each computed in one function.
+// The numbers of modes and of Gram matrices for panels, cards and files, each computed in one function.
 #pragma once
 #include <complex>
 #include <span>
@@ -29,5 +29,21 @@ struct ModeTimes {
   double period = 0;     ///< 2π / angle; infinite for a positive real λ, which does not rotate
 };
 ModeTimes mode_times(const std::complex<double>& lambda);
+
+// Eigenvalues of a Gram matrix G = sum z z^T.
+
+/// Proposition A.2: sigma_j / (sigma_j + ridge) for each eigenvalue of G [r], in their order: the factor that ridge
+/// regression applies along that eigenvector, near 1 for frequent directions of the keys, 0 for absent ones. Negative
+/// eigenvalues (rounding) count as 0. NaN if both are 0 or one is not finite.
+std::vector<double> ridge_shrinkage(std::span<const double> gram, double ridge);
+
+/// The three sizes of proposition E.1, each at most T for T keys of length at most 1 (eq. 51).
+struct GramSize {
+  double trace = 0.0;      ///< tr G = sum |z_t|^2
+  double frobenius = 0.0;  ///< |G|_F
+  double largest = 0.0;    ///< lambda_max(G); largest <= frobenius <= trace
+};
+/// From the eigenvalues of G [r]; all 0 without any.
+GramSize gram_size(std::span<const double> gram);
 
 }  // namespace afterglow

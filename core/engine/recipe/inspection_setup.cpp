@@ -1,6 +1,7 @@
 // Setups as JSON.
 #include "core/engine/recipe/inspection_setup.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
@@ -10,8 +11,40 @@ namespace afterglow {
 
 namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
-constexpr std::int64_t max_sequence_length = 1 << 20;
+
+std::vector<int> read_tokens(const nlohmann::json& object, const std::string& where) {
+  if (!object["tokens"].is_array()) throw Error(ExitCode::bad_input, where + ".tokens: expected a list");
+  std::vector<int> tokens;
+  for (const nlohmann::json& token : object["tokens"]) {
+    if (!token.is_number_integer())
+      throw Error(ExitCode::bad_input, where + ".tokens: " + token.dump() + " is no whole number");
+    tokens.push_back(token.get<int>());
+  }
+  return tokens;
+}
 }  // namespace
+
+std::string_view name_of(AnswerMeasure measure) {
+  static constexpr std::array names{"logit difference", "probability", "loss"};
+  return names[static_cast<std::size_t>(measure)];
+}
+
+nlohmann::json to_json(const PairChoice& pair) {
+  nlohmann::json result = to_json<PairChoice>(pair);
+  result["measure"] = std::string(name_of(pair.measure));
+  if (!pair.tokens.empty()) result["tokens"] = pair.tokens;
+  if (!pair.heads) result.erase("heads");
+  return result;
+}
+
+PairChoice parse_pair(const nlohmann::json& value, const PairChoice& before) {
+  PairChoice pair = read_fields_among({"tokens", "measure"}, value, before);
+  std::vector<std::string> names;
+  for (const AnswerMeasure measure : all_measures) names.emplace_back(name_of(measure));
+  pair.measure = get_enum(value, "measure", names, pair.measure, PairChoice::command);
+  if (value.contains("tokens")) pair.tokens = read_tokens(value, PairChoice::command);
+  return pair;
+}
 
 nlohmann::json to_json(const InspectionSetup& setup) {
   if (setup == InspectionSetup{}) return {};
@@ -31,21 +64,14 @@ InspectionSetup parse_inspection_setup(const nlohmann::json& json, const std::ve
   refuse_unknown_keys(json, {"index", "task", "tokens", "overrides", "pair", "transplant", "freeze_scale"}, "probe");
   setup.index = static_cast<std::uint64_t>(get_integer(json, "index", 0, 0, max_examples, "probe"));
   if (json.contains("task") && !json["task"].is_null()) setup.task = json["task"].dump();
-  const auto list = [&](const char* key) {
-    const nlohmann::json found = json.value(key, nlohmann::json::array());
-    if (!found.is_array()) throw Error(ExitCode::bad_input, std::string("probe.") + key + ": expected a list");
-    return found;
-  };
-  for (const nlohmann::json& token : list("tokens")) {
-    if (!token.is_number_integer())
-      throw Error(ExitCode::bad_input, "probe.tokens: " + token.dump() + " is no whole number");
-    setup.tokens.push_back(token.get<int>());
-  }
-  for (const nlohmann::json& command : list("overrides"))
+  if (json.contains("tokens")) setup.tokens = read_tokens(json, "probe");
+  const nlohmann::json overrides = json.value("overrides", nlohmann::json::array());
+  if (!overrides.is_array()) throw Error(ExitCode::bad_input, "probe.overrides: expected a list");
+  for (const nlohmann::json& command : overrides)
     apply_intervention(setup.interventions, parse_command(command), layers);
   setup.scale_kept_behind = static_cast<int>(get_integer(json, "freeze_scale", -1, -1, max_sequence_length, "probe"));
-  if (json.contains("pair")) setup.pair = parse_pair(json["pair"], {}, "probe.pair");
-  if (json.contains("transplant")) setup.transplant = parse_transplant(json["transplant"], {}, "probe.transplant");
+  if (json.contains("pair")) setup.pair = parse_pair(json["pair"], {});
+  if (json.contains("transplant")) setup.transplant = read_fields(json["transplant"], TransplantChoice());
   return setup;
 }
 

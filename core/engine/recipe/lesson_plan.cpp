@@ -23,10 +23,6 @@ constexpr std::array unrepeatable{
     "load",    "quit",       "compare", "branch", "reset",  "gka_figure6", "reseed", "lesson",    "set",
     "discard", "time_left",  "shuttle", "device", "token",  "time_right",  "next",   "precision", "time_home"};
 
-bool is_training_setting(std::string_view name) {
-  return std::ranges::any_of(training_settings(), [&](const SettingSpec& spec) { return name == spec.key; });
-}
-
 json value_of(const std::string& text) {
   const json value = json::parse(text, nullptr, false);
   return value.is_discarded() ? json(text) : value;
@@ -117,7 +113,7 @@ class LessonState {
   bool is_value_now(const LessonNumber& number) const {
     if (!recipe_) return false;
     if (const std::optional<double> value = last_set(number.name)) return *value == number.value;
-    if (is_training_setting(number.name)) return get_setting(recipe_->training, number.name) == number.value;
+    if (find_setting(number.name)) return get_setting(recipe_->training, number.name) == number.value;
     std::string path = "/" + number.name;
     std::ranges::replace(path, '.', '/');
     const json recipe = to_json(*recipe_);
@@ -135,9 +131,7 @@ class LessonState {
     return last;
   }
 
-  static bool changes_on_the_way(const std::string& name) {
-    return is_training_setting(name) || is_layer_setting(name);
-  }
+  static bool changes_on_the_way(const std::string& name) { return find_setting(name) || is_layer_setting(name); }
 
   bool is_of_recipe(const std::string& name) const {
     return name == "seed" || name.starts_with("task.") || name.starts_with("model.") ||
@@ -304,7 +298,7 @@ std::vector<LessonStepPlan> plan_lesson(const Lesson& lesson) {
 }
 
 Command command_of(const std::string& name, double value) {
-  if (is_training_setting(name) || is_layer_setting(name)) return {"set", json{{"key", name}, {"to", value}}.dump()};
+  if (find_setting(name) || is_layer_setting(name)) return {"set", json{{"key", name}, {"to", value}}.dump()};
   if (name.starts_with(override_prefix))
     return {"override", json{{"key", name.substr(override_prefix.size())}, {"to", value}}.dump()};
   const bool is_whole = value == static_cast<double>(static_cast<std::int64_t>(value));

@@ -6,10 +6,11 @@
 #include <iterator>
 #include <limits>
 #include <numbers>
+#include <span>
 #include <utility>
 #include <variant>
 
-#include "core/engine/recipe/recipe_text.h"
+#include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
@@ -26,22 +27,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
-
-using SettingField = std::variant<double TrainingConfig::*, std::int64_t TrainingConfig::*>;
-constexpr std::pair<std::string_view, SettingField> setting_fields[] = {
-    {"learning_rate", &TrainingConfig::learning_rate},
-    {"final_rate", &TrainingConfig::final_rate},
-    {"weight_decay", &TrainingConfig::weight_decay},
-    {"clip", &TrainingConfig::clip},
-    {"beta1", &TrainingConfig::beta1},
-    {"beta2", &TrainingConfig::beta2},
-    {"epsilon", &TrainingConfig::epsilon},
-    {"steps", &TrainingConfig::steps},
-    {"batch", &TrainingConfig::batch},
-    {"warmup", &TrainingConfig::warmup},
-    {"evaluate_every", &TrainingConfig::evaluate_every},
-    {"evaluate_examples", &TrainingConfig::evaluate_examples},
-    {"patience", &TrainingConfig::patience}};
 
 int parse_shards(const json& source, const std::string& where) {
   const std::int64_t shards = get_integer(source, "shards", 1, 1, 8, where);
@@ -124,31 +109,39 @@ double TrainingConfig::rate_at(std::int64_t step) const {
 }
 
 const std::vector<SettingSpec>& training_settings() {
+  using Config = TrainingConfig;
+  constexpr auto most = static_cast<double>(max_steps);
   static const std::vector<SettingSpec> specs = {
-      {"learning_rate", "learning rate", "peak learning rate (warm-up, then cosine)", 1e-7, 1.0, true, false},
-      {"batch", "batch", "sequences in a training step", 1, 4096, true, true},
-      {"clip", "clip", "maximal global gradient norm; 0 switches clipping off", 0, 1000, false, false},
-      {"weight_decay", "weight decay", "AdamW's weight decay of matrices", 0, 1, false, false},
-      {"steps", "steps", "last training step; the cosine ends there", 1, static_cast<double>(max_steps), true, true},
-      {"warmup", "warm-up", "steps in which the rate rises to its peak", 0, static_cast<double>(max_steps), false,
+      {"learning_rate", "learning rate", "peak learning rate (warm-up, then cosine)", &Config::learning_rate, 1e-7, 1.0,
        true},
-      {"final_rate", "final rate", "share of the peak at which the cosine ends", 0, 1, false, false},
-      {"beta1", "β₁", "decay of AdamW's first moment", 0, 0.9999999, false, false},
-      {"beta2", "β₂", "decay of AdamW's second moment", 0, 0.9999999, false, false},
-      {"epsilon", "AdamW ε", "AdamW's guard against division by zero", 1e-16, 1, true, false},
-      {"evaluate_every", "evaluate every", "steps between held-out evaluations; 0: never", 0,
-       static_cast<double>(max_steps), false, true},
-      {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", 1, 65536, false, true},
+      {"batch", "batch", "sequences in a training step", &Config::batch, 1, 4096, true},
+      {"clip", "clip", "maximal global gradient norm; 0 switches clipping off", &Config::clip, 0, 1000},
+      {"weight_decay", "weight decay", "AdamW's weight decay of matrices", &Config::weight_decay, 0, 1},
+      {"steps", "steps", "last training step; the cosine ends there", &Config::steps, 1, most, true},
+      {"warmup", "warm-up", "steps in which the rate rises to its peak", &Config::warmup, 0, most},
+      {"final_rate", "final rate", "share of the peak at which the cosine ends", &Config::final_rate, 0, 1},
+      {"beta1", "β₁", "decay of AdamW's first moment", &Config::beta1, 0, 0.9999999},
+      {"beta2", "β₂", "decay of AdamW's second moment", &Config::beta2, 0, 0.9999999},
+      {"epsilon", "AdamW ε", "AdamW's guard against division by zero", &Config::epsilon, 1e-16, 1, true},
+      {"evaluate_every", "evaluate every", "steps between held-out evaluations; 0: never", &Config::evaluate_every, 0,
+       most},
+      {"evaluate_examples", "held-out examples", "sequences in a held-out evaluation", &Config::evaluate_examples, 1,
+       65536},
       {"patience", "patience",
        "training ends after this many held-out evaluations without improvement, and keeps the best; 0: train all steps",
-       0, 1000, false, true}};
+       &Config::patience, 0, 1000}};
   return specs;
 }
 
-std::string label_of_field(const std::string& field) {
+const SettingSpec* find_setting(std::string_view key) {
   for (const SettingSpec& spec : training_settings()) {
-    if (field == spec.key) return spec.label;
+    if (key == spec.key) return &spec;
   }
+  return nullptr;
+}
+
+std::string label_of_field(const std::string& field) {
+  if (const SettingSpec* setting = find_setting(field)) return setting->label;
   const std::size_t number = field.find('.') + 1, kind = field.find('.', number) + 1, key = field.rfind('.') + 1;
   if (!field.starts_with("layers.") || kind >= key) return field;
   const std::string layer = field.substr(kind, key - 1 - kind);
@@ -164,27 +157,22 @@ std::string label_of_field(const std::string& field) {
 }
 
 double get_setting(const TrainingConfig& config, std::string_view key) {
-  const auto* field = std::ranges::find(setting_fields, key, &std::pair<std::string_view, SettingField>::first);
-  if (field != std::end(setting_fields))
-    return std::visit([&](auto member) { return static_cast<double>(config.*member); }, field->second);
-  throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter");
+  const SettingSpec* spec = find_setting(key);
+  if (!spec) throw Error(ExitCode::bad_input, std::string(key) + ": there is no such hyperparameter");
+  return std::visit([&](auto member) { return static_cast<double>(config.*member); }, spec->member);
 }
 
 void change_setting(TrainingConfig& config, std::string_view key, double value) {
-  for (const SettingSpec& spec : training_settings()) {
-    if (key != spec.key) continue;
-    if (!(value >= spec.minimum && value <= spec.maximum) || (spec.integer && value != std::floor(value))) {
-      throw Error(ExitCode::bad_input,
-                  std::string(key) + ": expected " + (spec.integer ? "a whole number" : "a number") + " from " +
-                      json(spec.minimum).dump() + " to " + json(spec.maximum).dump() + ", got " + json(value).dump());
-    }
-    const auto* field = std::ranges::find(setting_fields, key, &std::pair<std::string_view, SettingField>::first);
-    std::visit([&](auto member) { config.*member = static_cast<std::decay_t<decltype(config.*member)>>(value); },
-               field->second);
-    return;
-  }
-  throw Error(ExitCode::bad_input,
-              std::string(key) + ": there is no such hyperparameter" + which_there_are(key, names_of_settings()));
+  const SettingSpec* spec = find_setting(key);
+  if (!spec)
+    throw Error(ExitCode::bad_input,
+                std::string(key) + ": there is no such hyperparameter" + which_there_are(key, names_of_settings()));
+  if (!(value >= spec->minimum && value <= spec->maximum) || (spec->is_integer() && value != std::floor(value)))
+    throw Error(ExitCode::bad_input,
+                std::string(key) + ": expected " + (spec->is_integer() ? "a whole number" : "a number") + " from " +
+                    json(spec->minimum).dump() + " to " + json(spec->maximum).dump() + ", got " + json(value).dump());
+  std::visit([&](auto member) { config.*member = static_cast<std::decay_t<decltype(config.*member)>>(value); },
+             spec->member);
 }
 
 Precision parse_precision(const std::string& name) {
@@ -238,7 +226,7 @@ json to_json(const Recipe& recipe) {
   json training = json::object();
   for (const SettingSpec& spec : training_settings()) {
     const double value = get_setting(recipe.training, spec.key);
-    training[spec.key] = spec.integer ? json(static_cast<std::int64_t>(value)) : json(value);
+    training[spec.key] = spec.is_integer() ? json(static_cast<std::int64_t>(value)) : json(value);
   }
   json commands = json::array();
   for (const TimedCommand& timed : recipe.commands) {
@@ -282,6 +270,41 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
   if (first != of_a.end()) common = first->step;
   if (second != of_b.end()) common = std::min(common, second->step);
   return common;
+}
+
+std::string carried_text(const Recipe& recipe) {
+  nlohmann::json carried = to_json(recipe);
+  const auto leave_name = [](nlohmann::json& of) {
+    if (of.contains("path") && of["path"].is_string())
+      of["path"] = std::filesystem::path(of["path"].get<std::string>()).filename().string();
+  };
+  nlohmann::json& task = carried["task"];
+  leave_name(task);
+  if (task.is_object()) task.erase("labels");  // the model's folder has them
+  if (carried.contains("checkpoint")) {
+    leave_name(carried["checkpoint"]);
+    nlohmann::json& config = carried["checkpoint"]["config"];
+    if (config.is_object()) config.erase("_name_or_path");  // where the model was saved from
+  }
+  return carried.dump();
+}
+
+nlohmann::json without_words(nlohmann::json recipe) {
+  if (!recipe.is_object()) return recipe;
+  recipe["title"] = recipe["name"];
+  recipe.erase("about");
+  return recipe;
+}
+
+std::string siblings_key(const Recipe& recipe) {
+  Recipe common = recipe;
+  common.seed = 0;
+  common.shown_step = -1;
+  common.inspected = {};
+  std::erase_if(common.commands,
+                [](const TimedCommand& timed) { return timed.command.name != "set" && timed.command.name != "skip"; });
+  const std::string text = without_words(to_json(common)).dump();
+  return hex16(checksum(std::as_bytes(std::span(text))));
 }
 
 bool is_layer_setting(const std::string& assignment) {
@@ -329,9 +352,7 @@ void apply_assignment(json& recipe, const std::string& assignment) {
   json value = json::parse(text, nullptr, false);
   if (value.is_discarded()) value = text;
   if (is_layer_setting(assignment)) return add_layer_setting(recipe, key, value);
-  for (const SettingSpec& spec : training_settings()) {
-    if (key == spec.key) key = "training." + key;
-  }
+  if (find_setting(key)) key = "training." + key;
   const bool of_task = recipe.contains("task") && recipe["task"].is_object() && recipe["task"].contains(key);
   if (of_task && key != "kind") key = "task." + key;
   require_field(recipe, key);

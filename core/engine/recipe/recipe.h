@@ -15,6 +15,9 @@ namespace afterglow {
 /// Maximal number of steps of a training.
 constexpr std::int64_t max_steps = 100'000'000;
 
+/// Larger integers are not exact in JSON, so a recipe could not carry its seed.
+constexpr std::int64_t largest_seed = std::int64_t{1} << 53;
+
 struct TrainingConfig {
   std::int64_t steps = 1000;
   std::int64_t batch = 16;
@@ -39,10 +42,14 @@ struct SettingSpec {
   const char* key;
   const char* label;
   const char* meaning;
+  std::variant<double TrainingConfig::*, std::int64_t TrainingConfig::*> member;
   double minimum, maximum;
-  bool logarithmic, integer;
+  bool logarithmic = false;
+  bool is_integer() const { return member.index() == 1; }
 };
 const std::vector<SettingSpec>& training_settings();
+/// Null if no setting has this key.
+const SettingSpec* find_setting(std::string_view key);
 /// A field of a recipe as the controls of the window name it: "warm-up", "ridge ε, 1 ska" for "layers.1.ska.ridge"; one
 /// without a control keeps its key.
 std::string label_of_field(const std::string& field);
@@ -95,6 +102,15 @@ std::int64_t common_step(const Recipe& a, const Recipe& b);
 void apply_assignment(nlohmann::json& recipe, const std::string& assignment);
 /// The recipe with such changes. Throws Error(bad_input) that names `where` if the result is impossible.
 Recipe changed_recipe(const Recipe& recipe, const std::vector<std::string>& assignments, const std::string& where);
+
+/// The JSON text that a figure carries. Of a data file it holds the name and `hash`, by which a file of that name is
+/// checked, but not the folder.
+std::string carried_text(const Recipe& recipe);
+/// The JSON of a recipe without its title and sentence, which change no number of a run; the title becomes the name, as
+/// for a file without one.
+nlohmann::json without_words(nlohmann::json recipe);
+/// 16 hex digits of everything but the seed that shapes a training: recipe, changes of settings, batches left out.
+std::string siblings_key(const Recipe& recipe);
 
 /// Whether an assignment changes a setting of a layer, which can be done at any step.
 bool is_layer_setting(const std::string& assignment);

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"

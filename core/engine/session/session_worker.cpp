@@ -5,7 +5,7 @@
 #include <new>
 #include <optional>
 
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/engine/session/arriving_model.h"
 #include "core/models/checkpoints/checkpoint.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/checksum.h"
 #include "core/io/claim.h"

@@ -69,10 +69,6 @@ std::vector<std::string> spread(const std::string& spec, bool is_logarithmic, co
   return values;
 }
 
-bool is_training_setting(const std::string& field) {
-  return std::ranges::any_of(training_settings(), [&](const SettingSpec& spec) { return field == spec.key; });
-}
-
 /// "model.blocks.0.mixer.d_state" and so on: every value in the recipe that is no list or object.
 void add_fields(const json& part, const std::string& path, std::vector<std::string>& fields) {
   if (!part.is_structured()) {
@@ -110,7 +106,7 @@ void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<S
     try {
       const Recipe changed = changed_recipe(recipe, {axis.field + "=" + value}, "recipe");
       if (is_layer_setting(axis.field)) check_setting(settings, axis.field, parse_number(value).value_or(NAN));
-      if (!is_training_setting(axis.field)) check_recipe(changed);
+      if (!find_setting(axis.field)) check_recipe(changed);
     } catch (const Error& error) {
       if (is_known) throw Error(ExitCode::usage, where + ", value " + in_quotes(value) + ": " + error.what());
       throw Error(ExitCode::usage, where + ": the recipe has no such field" + which_there_are(axis.field, fields));
@@ -167,7 +163,7 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
   const std::vector<Setting> settings = settings_of(recipe);
   for (const SweepAxis& axis : axes) check_axis(recipe, axis, settings);
   const bool builds_models = !std::ranges::all_of(
-      fields, [](const std::string& field) { return is_training_setting(field) || is_layer_setting(field); });
+      fields, [](const std::string& field) { return find_setting(field) || is_layer_setting(field); });
   std::vector<PlannedRun> runs;
   for (std::size_t row = 0; row < count; ++row) {
     const std::vector<std::string> assignments = assignments_at(axes, row);

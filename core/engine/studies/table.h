@@ -7,11 +7,13 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/engine/observation/table_view.h"
 #include "core/engine/studies/recipe_run.h"
+#include "core/io/embedded_text.h"
 
 namespace afterglow {
 
@@ -26,6 +28,13 @@ struct Table : TableView {
   /// GPU; empty if the table has no such size.
   std::function<Table()> small = {}, large = {};
 };
+
+/// The table that `json` describes, without its other sizes. Throws Error(bad_input) that names the table and the field
+/// for a missing or unknown field, an undefined word, and an unknown measure.
+Table read_table(const std::string& name, const nlohmann::json& json);
+
+/// The files of assets/tables, whose README describes the fields.
+std::span<const EmbeddedText> table_texts();
 
 /// Every table.
 const std::vector<Table>& tables();

@@ -1,6 +1,4 @@
 // A table file holds templates of rows and metrics, which lists of words fill.
-#include "core/engine/studies/table_file.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,6 +8,7 @@
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/studies/recipe_run.h"
+#include "core/engine/studies/table.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"

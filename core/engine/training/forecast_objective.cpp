@@ -26,10 +26,8 @@ struct ForecastObjective::Batch {
         truth(backend, {batch, windows.horizon(), windows.channels()}, dtype),
         counter(backend, {1}, DType::i32),
         loss(backend, {1}, dtype),
-        summary(backend, {1, width}, dtype),
-        owner(&backend) {}
+        summary(backend, {1, width}, dtype) {}
   PinnedArray input, truth, counter, loss, summary;
-  Backend* owner;
 };
 
 ForecastedWindows::ForecastedWindows(Backend& backend, std::int64_t count, const SeriesWindows& windows, DType dtype)
@@ -43,8 +41,9 @@ ForecastObjective::ForecastObjective(const Recipe& recipe, std::unique_ptr<Task>
       windows_(task_->windows()),
       model_(make_forecaster(recipe.model, windows_->length(), windows_->horizon(), windows_->channels(),
                              ParameterScope(store, ""))),
-      memory_state_(model_->memory()),
-      seed_(recipe.seed) {}
+      seed_(recipe.seed) {
+  memory_ = model_->memory();
+}
 
 ForecastObjective::~ForecastObjective() = default;
 
@@ -76,11 +75,10 @@ void ForecastObjective::draw(std::uint64_t seed, std::int64_t first) {
   }
 }
 
-bool ForecastObjective::load(std::int64_t step) {
+void ForecastObjective::load(std::int64_t step) {
   batch_->input.put(inputs_);
   batch_->truth.put(truths_);
   batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
-  return memory_state_.take_change();
 }
 
 void ForecastObjective::add_inputs(std::vector<Transfer>& transfers) {
@@ -111,17 +109,6 @@ double ForecastObjective::quality() const {
 void ForecastObjective::read_summary(std::span<double> summary) const {
   for (std::size_t i = 0; i < summary.size(); ++i)
     summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i));
-}
-
-void ForecastObjective::keep() {
-  if (model_->memory() == nullptr) return;
-  std::vector<double> summary(static_cast<std::size_t>(model_->width()));
-  read_summary(summary);
-  memory_state_.keep(*batch_->owner, batch_->input.device().dtype, summary);
-}
-
-void ForecastObjective::restore_memory(const TrainingMemory& memory, std::int64_t step) {
-  memory_state_.restore(*batch_->owner, batch_->input.device().dtype, memory, step);
 }
 
 void ForecastObjective::predict(Tape& tape, ForecastedWindows& windows, SeriesPart part,
@@ -174,28 +161,6 @@ double ForecastObjective::evaluate_recurrent(Tape&, std::uint64_t, std::int64_t,
 double ForecastObjective::evaluate(Tape& tape, std::uint64_t, std::int64_t examples, const Task*) {
   const ForecastScore of = score(tape, batch_->input.device().dtype, SeriesPart::validation, examples);
   return 1.0 - of.mse / std::max(of.variance, 1e-12);
-}
-
-std::unique_ptr<Objective> make_objective(const Recipe& recipe, ParameterStore& store) {
-  std::unique_ptr<Task> task = make_task(recipe.task);
-  const bool of_numbers = task->windows() != nullptr;
-  if (of_numbers != is_forecaster(recipe.model)) {
-    throw Error(
-        ExitCode::bad_input,
-        of_numbers
-            ? "the task forecast needs a model that forecasts; set model.kind to spectral_memory or dlinear"
-            : "this model forecasts series, but the task " + task->name() + " has tokens; take the task forecast");
-  }
-  if (of_numbers && recipe.recompute > 0)
-    throw Error(ExitCode::bad_input, "recompute: not available for a model that forecasts; leave the field out");
-  if (of_numbers) return std::make_unique<ForecastObjective>(recipe, std::move(task), store);
-  return make_token_objective(recipe, std::move(task), store);
-}
-
-std::int64_t parameter_count(const Recipe& recipe) {
-  ParameterStore declared;
-  make_objective(recipe, declared);
-  return declared.count();
 }
 
 }  // namespace afterglow

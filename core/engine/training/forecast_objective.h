@@ -2,7 +2,6 @@
 #pragma once
 #include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/engine/training/training_memory_state.h"
 #include "core/layers/forecaster.h"
 #include "core/ops/ops.h"
 #include "core/tasks/series_windows.h"
@@ -37,22 +36,17 @@ class ForecastObjective final : public Objective {
   std::vector<ModelPart> parts(const ParameterStore& store) const override;
   MeasureNames measures() const override { return {"mean squared error", "", "explained variance"}; }
   std::int64_t width() const override { return model_->width(); }
-  std::vector<Setting> settings() const override { return memory_state_.settings(); }
-  bool set(std::string_view key, double value) override { return memory_state_.set(key, value); }
   void make_batch(Backend& backend, std::int64_t batch, DType dtype) override;
   void draw(std::uint64_t seed, std::int64_t first) override;
-  bool load(std::int64_t step) override;
+  void load(std::int64_t step) override;
   void add_inputs(std::vector<Transfer>& transfers) override;
   Var loss(Tape& tape) override;
   void add_results(Backend& backend, std::vector<Transfer>& transfers) override;
   double quality() const override;
   void read_summary(std::span<double> summary) const override;
-  void keep() override;
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
   double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
                             const DecodeForm& form) override;
-  TrainingMemory memory() const override { return memory_state_.state(); }
-  void restore_memory(const TrainingMemory& memory, std::int64_t step) override;
 
   /// Over at most `most` evenly spaced windows of a part, including the first; over all if there are fewer.
   ForecastScore score(Tape& tape, DType dtype, SeriesPart part, std::int64_t most);
@@ -69,7 +63,6 @@ class ForecastObjective final : public Objective {
   std::unique_ptr<Task> task_;
   const SeriesWindows* windows_;
   std::unique_ptr<Forecaster> model_;
-  TrainingMemoryState memory_state_;
   std::uint64_t seed_;
   std::unique_ptr<Batch> batch_;
   std::vector<float> inputs_, truths_;  // drawn ahead of time

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
+#include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/tasks/prefixed_task.h"
 
@@ -62,6 +63,20 @@ Tensor uploaded(Tape& tape, const Shape& shape, DType dtype, const void* values)
   const Tensor tensor = tape.scratch(shape, dtype);
   tape.backend().upload(tensor, values);
   return tensor;
+}
+
+Tensor repeated(Tape& tape, std::int64_t rows, std::int64_t width, DType dtype, std::span<const double> x) {
+  const auto length = static_cast<std::int64_t>(x.size()) / width;
+  const Tensor one = to_device(tape, {length, width}, dtype, x);
+  const Tensor all = tape.scratch({rows, length, width}, dtype);
+  for (std::int64_t row = 0; row < rows; ++row) tape.backend().copy(all.at(row), one);
+  return all;
+}
+
+Tensor repeated(Tape& tape, std::int64_t rows, std::span<const std::uint8_t> context) {
+  std::vector<std::uint8_t> all;
+  for (std::int64_t row = 0; row < rows; ++row) all.insert(all.end(), context.begin(), context.end());
+  return uploaded(tape, {rows, static_cast<std::int64_t>(context.size())}, DType::u8, all.data());
 }
 
 std::vector<TokenView> token_views(const Example& example, const Task& task) {

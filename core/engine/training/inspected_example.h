@@ -1,5 +1,6 @@
 // The inspected sequence, and the layers that interventions can change.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct UploadedExample {
 UploadedExample uploaded(Tape& tape, const Example& example);
 /// Host values on a tape, until that begins anew.
 Tensor uploaded(Tape& tape, const Shape& shape, DType dtype, const void* values);
+/// [rows, T, width] with x [T * width] in each row, and [rows, T] with the mask of T tokens in each, likewise.
+Tensor repeated(Tape& tape, std::int64_t rows, std::int64_t width, DType dtype, std::span<const double> x);
+Tensor repeated(Tape& tape, std::int64_t rows, std::span<const std::uint8_t> context);
 /// The tokens as panels show them.
 std::vector<TokenView> token_views(const Example& example, const Task& task);
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/autograd/tape.h"
@@ -64,10 +65,10 @@ class Objective {
   virtual MeasureNames measures() const { return {}; }
   /// Width d of the summary of a step.
   virtual std::int64_t width() const = 0;
-  /// The model's settings that can change during training.
-  virtual std::vector<Setting> settings() const { return {}; }
+  /// The model's settings that can change during training: those of a memory of training, "memory.tau" and so on.
+  virtual std::vector<Setting> settings() const;
   /// False if there is no such setting. The caller has checked the value.
-  virtual bool set(std::string_view /*key*/, double /*value*/) { return false; }
+  virtual bool set(std::string_view key, double value);
 
   // One training step calls these in this order. Buffers have a fixed shape until the batch changes.
   virtual void make_batch(Backend& backend, std::int64_t batch, DType dtype) = 0;
@@ -75,9 +76,8 @@ class Objective {
   virtual void draw(std::uint64_t seed, std::int64_t first) = 0;
   /// Replaces a token in one sequence of the drawn examples; false if they hold no tokens.
   virtual bool change_token(std::int64_t /*sequence*/, std::int64_t /*at*/, std::int32_t /*to*/) { return false; }
-  /// Moves the drawn examples into transfer buffers. True if the step differs in form from the last one, so that a
-  /// captured graph is no longer valid.
-  virtual bool load(std::int64_t step) = 0;
+  /// Moves the drawn examples into transfer buffers.
+  virtual void load(std::int64_t step) = 0;
   /// Appends the transfers that bring the loaded examples to the device.
   virtual void add_inputs(std::vector<Transfer>& transfers) = 0;
   virtual Var loss(Tape& tape) = 0;
@@ -88,8 +88,12 @@ class Objective {
   virtual double quality() const = 0;
   /// The mean over the batch of the last hidden state, at all positions or at those that are answered, [d].
   virtual void read_summary(std::span<double> summary) const = 0;
-  /// Called after a step with finite numbers, to update state other than the weights.
-  virtual void keep() {}
+  /// Called after a step with finite numbers and its summary [d]: a memory of training grows by a row and is decomposed
+  /// at once, so that an analysis and the next step read the same modes.
+  void keep(Backend& backend, DType dtype, std::span<const double> summary);
+  /// Whether the memory's tokens have become usable or unusable since the last call: the next step differs in form from
+  /// the last one, so that a captured graph is no longer valid.
+  bool take_change() { return std::exchange(has_changed_, false); }
 
   /// The number of answers in the loaded examples over which the loss is averaged; 0: unknown, and a batch cannot be
   /// split.
@@ -113,9 +117,10 @@ class Objective {
     return {};
   }
 
-  virtual TrainingMemory memory() const { return {}; }
+  /// Saved with the weights; empty without a memory of training.
+  TrainingMemory memory() const;
   /// `memory` belongs to the state after `step`. Throws Error(bad_input) if its rows do not fit model and step.
-  virtual void restore_memory(const TrainingMemory& /*memory*/, std::int64_t /*step*/) {}
+  void restore_memory(Backend& backend, DType dtype, const TrainingMemory& memory, std::int64_t step);
 
   /// The stack of layers; null for a forecaster.
   virtual Model* model() { return nullptr; }
@@ -126,8 +131,10 @@ class Objective {
   void check_evaluation() const {
     if (evaluation_check_) evaluation_check_();
   }
+  SpectralMemory* memory_ = nullptr;  ///< of the model; null: it has none
 
  private:
+  bool has_changed_ = false;
   std::function<void()> evaluation_check_;
 };
 

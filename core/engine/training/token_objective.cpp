@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/training/objective.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/engine/training/training_memory_state.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/layers/spectral_memory.h"
 #include "core/models/step_program.h"
 #include "core/ops/ops.h"
 #include "core/tasks/prefixed_task.h"
@@ -29,18 +30,17 @@ struct TokenBatch {
         summary(backend, {width}, dtype),
         counter(backend, {1}, DType::i32),
         correct(backend, {1}, DType::i32),
-        counted(backend, {1}, DType::i32),
-        owner(&backend) {}
+        counted(backend, {1}, DType::i32) {}
   PinnedArray inputs;
   Tensor tokens, targets, context;
   PinnedArray summary, counter, correct, counted;
-  Backend* owner;
 };
 
 class TokenObjective final : public Objective {
  public:
   TokenObjective(const Recipe& recipe, std::unique_ptr<Task> task, ParameterStore& store)
-      : task_(std::move(task)), model_(recipe.model, store), memory_state_(model_.memory()), seed_(recipe.seed) {
+      : task_(std::move(task)), model_(recipe.model, store), seed_(recipe.seed) {
+    memory_ = model_.memory();
     if (task_->vocab() > model_.vocab()) {
       throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
                                            " different tokens, but model.vocab is " + std::to_string(model_.vocab()) +
@@ -67,8 +67,8 @@ class TokenObjective final : public Objective {
       parts.push_back(
           {branches[i].label, branches[i].scope, kind, branches[i].detail, branches[i].heads, static_cast<int>(i), 0});
     }
-    if (model_.memory() != nullptr) {
-      const SpectralMemoryConfig& memory = model_.memory()->config();
+    if (memory_ != nullptr) {
+      const SpectralMemoryConfig& memory = memory_->config();
       parts.push_back({"memory", "memory", "spectral_memory",
                        "K " + std::to_string(memory.kl.components) + " · M " + std::to_string(memory.tokens), 0, -1,
                        0});
@@ -77,7 +77,7 @@ class TokenObjective final : public Objective {
     std::size_t part = 0;
     for (const Parameter& parameter : store.all()) {
       const bool starts_branch = part < branches.size() && branches[part].first == &parameter;
-      const bool starts_memory = model_.memory() != nullptr && &parameter == &model_.memory()->first_parameter();
+      const bool starts_memory = memory_ != nullptr && &parameter == &memory_->first_parameter();
       if (starts_branch || starts_memory || parameter.name == "norm.weight") parts[++part].offset = parameter.offset;
       parts[part].parameters += parameter.shape.elements();
     }
@@ -92,13 +92,13 @@ class TokenObjective final : public Objective {
                        own.minimum, own.maximum, 0, own.logarithmic, own.integer});
       }
     }
-    const std::vector<Setting> of_memory = memory_state_.settings();
+    const std::vector<Setting> of_memory = Objective::settings();
     all.insert(all.end(), of_memory.begin(), of_memory.end());
     return all;
   }
 
   bool set(std::string_view key, double value) override {
-    if (memory_state_.set(key, value)) return true;
+    if (Objective::set(key, value)) return true;
     for (const Branch& branch : model_.branches()) {
       if (!starts_with(key, branch.scope)) continue;
       branch.layer->set(key.substr(branch.scope.size() + 1), value);
@@ -125,13 +125,12 @@ class TokenObjective final : public Objective {
     return true;
   }
 
-  bool load(std::int64_t step) override {
+  void load(std::int64_t step) override {
     batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
     auto* numbers = batch_->inputs.host<std::int32_t>();
     numbers = std::copy(tokens_.begin(), tokens_.end(), numbers);
     numbers = std::copy(targets_.begin(), targets_.end(), numbers);
     std::copy(context_.begin(), context_.end(), reinterpret_cast<std::uint8_t*>(numbers));
-    return memory_state_.take_change();
   }
 
   void add_inputs(std::vector<Transfer>& transfers) override {
@@ -144,12 +143,12 @@ class TokenObjective final : public Objective {
     last_ = model_.forward_loss(tape, batch_->tokens, batch_->context, batch_->targets,
                                 batch_->tokens.shape[0] * task_->max_answers(), dropped);
     answers_only_ = model_.last_hidden().rows() < batch_->tokens.elements();
-    if (model_.memory() != nullptr) pooled_ = model_.memory_summary(tape);
+    if (memory_ != nullptr) pooled_ = model_.memory_summary(tape);
     return last_.loss;
   }
 
   void add_results(Backend& backend, std::vector<Transfer>& transfers) override {
-    if (model_.memory() == nullptr) {
+    if (memory_ == nullptr) {
       pooled_ = batch_->summary.device();
       const Tensor& hidden = model_.last_hidden();
       backend.sum_rows(hidden.reshaped({hidden.rows(), hidden.columns()}), {pooled_, false});
@@ -165,7 +164,7 @@ class TokenObjective final : public Objective {
   }
 
   std::int64_t loaded_answers() const override {
-    if (model_.memory() != nullptr) return 0;  // its history needs the summary of the whole batch
+    if (memory_ != nullptr) return 0;  // its history needs the summary of the whole batch
     return std::ranges::count_if(targets_, [](std::int32_t target) { return target >= 0; });
   }
   std::int64_t right_answers() const override { return batch_->correct.host<std::int32_t>()[0]; }
@@ -176,17 +175,6 @@ class TokenObjective final : public Objective {
       summary[i] = number_of(batch_->summary, static_cast<std::int64_t>(i)) / summed;
   }
 
-  void keep() override {
-    if (model_.memory() == nullptr) return;
-    std::vector<double> summary(static_cast<std::size_t>(width()));
-    read_summary(summary);
-    memory_state_.keep(*batch_->owner, batch_->summary.device().dtype, summary);
-  }
-  TrainingMemory memory() const override { return memory_state_.state(); }
-  void restore_memory(const TrainingMemory& memory, std::int64_t step) override {
-    memory_state_.restore(*batch_->owner, batch_->summary.device().dtype, memory, step);
-  }
-
   double evaluate(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other) override;
   double evaluate_recurrent(Tape& tape, std::uint64_t seed, std::int64_t examples, const Task* other,
                             const DecodeForm& form) override;
@@ -195,7 +183,7 @@ class TokenObjective final : public Objective {
  private:
   /// The number of states that the summary sums.
   double rows_in_summary() const {
-    if (model_.memory() != nullptr) return 1.0;  // it is already a mean
+    if (memory_ != nullptr) return 1.0;  // it is already a mean
     return answers_only_ ? std::max(1, batch_->counted.host<std::int32_t>()[0]) : static_cast<double>(tokens_.size());
   }
   /// Another task or the run's own, with the model's prefix tokens.
@@ -213,7 +201,6 @@ class TokenObjective final : public Objective {
 
   std::unique_ptr<Task> task_;  // with the model's prefix tokens
   Model model_;
-  TrainingMemoryState memory_state_;
   std::uint64_t seed_;
   std::unique_ptr<TokenBatch> batch_;
   std::vector<std::int32_t> tokens_, targets_;  // drawn ahead of time
@@ -396,18 +383,6 @@ AnswerScore TokenObjective::answers(Tape& tape, std::uint64_t seed, std::int64_t
 }
 
 }  // namespace
-
-void AnswerCount::add(Backend& backend, const CrossEntropy& result) {
-  std::int32_t correct = 0, counted = 0;
-  backend.download(&correct, result.correct);
-  backend.download(&counted, result.counted);
-  right += correct;
-  asked += counted;
-}
-
-double number_of(const PinnedArray& array, std::int64_t i) {
-  return array.device().dtype == DType::f64 ? array.host<double>()[i] : array.host<float>()[i];
-}
 
 std::unique_ptr<Objective> make_token_objective(const Recipe& recipe, std::unique_ptr<Task> task,
                                                 ParameterStore& store) {

@@ -55,7 +55,7 @@ std::vector<Setting> settings_in(const Recipe& recipe, const Objective& objectiv
   std::vector<Setting> all;
   for (const SettingSpec& spec : training_settings()) {
     all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(recipe.training, spec.key), spec.minimum,
-                   spec.maximum, 0, spec.logarithmic, spec.integer});
+                   spec.maximum, 0, spec.logarithmic, spec.is_integer()});
   }
   const std::vector<Setting> own = objective.settings();
   all.insert(all.end(), own.begin(), own.end());
@@ -337,7 +337,8 @@ void Trainer::begin_step() {
   if (recipe_.shards > 1) {
     run_shards();
   } else {
-    if (objective_->load(step_)) recorded_.forget();
+    objective_->load(step_);
+    if (objective_->take_change()) recorded_.forget();
     run_program(&Trainer::run_step);
   }
   ++step_;
@@ -370,7 +371,7 @@ StepResult Trainer::measured(double loss, double accuracy) {
   if (!result.finite) {
     --step_;
   } else if (recipe_.shards == 1) {
-    objective_->keep();
+    objective_->keep(*backend_, dtype_, summary_);
   }
   return result;
 }
@@ -485,7 +486,7 @@ void Trainer::restore(const TrainerState& state) {
   put(parameters_.first_moments(), state.first_moments);
   put(parameters_.second_moments(), state.second_moments);
   has_moments_ = !state.first_moments.empty();
-  objective_->restore_memory(state.memory, state.step);
+  objective_->restore_memory(*backend_, dtype_, state.memory, state.step);
   step_ = state.step;
 }
 

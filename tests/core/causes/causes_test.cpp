@@ -6,13 +6,10 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/engine/analyses/ablation/ablation_measurement.h"
-#include "core/engine/analyses/logit_lens/logit_lens.h"
 #include "core/engine/analyses/patch/patch_measurement.h"
 #include "core/engine/analyses/transplant/transplant.h"
-#include "core/engine/causes/pair_view.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/session/analysed_run.h"
-#include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -29,8 +26,8 @@ class Causes : public testing::Test {
     recipe["model"]["blocks"].push_back(nlohmann::json::parse(R"({"mixer": {"kind": "attention", "n_heads": 2}})"));
     return recipe;
   }
-  Causes() : backend_(make_cpu_backend(1)), run_(parse_recipe(recipe_json(), "causes"), *backend_) {
-    for (int i = 0; i < 12; ++i) run_.train_step();
+  Causes() : backend_(make_cpu_backend(1)), run_({parse_recipe(recipe_json(), "causes"), std::nullopt}, *backend_) {
+    run_.go_to(12);
   }
   Trainer& trainer() { return run_.trainer(); }
   SequencePair pair(const InspectionSetup& setup = {}) {
@@ -40,7 +37,7 @@ class Causes : public testing::Test {
   HookPasses passes() { return {trainer().model(), trainer().evaluation_tape(), trainer().dtype()}; }
 
   std::unique_ptr<Backend> backend_;
-  TrainingRun run_;
+  AnalysedRun run_;
 };
 
 TEST_F(Causes, TheUsualPairDiffersInTheValueThatIsAskedFor) {
@@ -290,7 +287,7 @@ TEST_F(Causes, TheGridHasARowForEachHead) {
 }
 
 TEST_F(Causes, TheLensEndsWithTheModelsOwnAnswer) {
-  const LogitLensView lens = measure_logit_lens(trainer(), {});
+  const LogitLensView lens = *run_.observe(set_of(Analysis::logit_lens)).logit_lens;
   ASSERT_EQ(lens.depths.back(), "out");
   ASSERT_EQ(lens.answer.size(), lens.depths.size() * static_cast<std::size_t>(lens.tokens));
   const std::size_t last = (lens.depths.size() - 1) * static_cast<std::size_t>(lens.tokens);
@@ -298,12 +295,8 @@ TEST_F(Causes, TheLensEndsWithTheModelsOwnAnswer) {
 }
 
 TEST_F(Causes, NothingSwitchedOffChangesNothingAndABlockCounts) {
-  AblationMeasurement ablation(recipe_json()["model"], trainer());
-  ablation.begin();
-  const double whole = trainer().evaluate(ablation.newest()->examples);
-  while (ablation.advance()) {
-  }
-  const auto found = ablation.newest();
+  const auto found = run_.observe(set_of(Analysis::ablation)).ablation;
+  const double whole = trainer().evaluate(found->examples);
   EXPECT_DOUBLE_EQ(found->accuracy, whole);
   EXPECT_EQ(found->accuracy, found->control_accuracy);
   EXPECT_EQ(found->parts.size(), found->planned.size());
@@ -315,11 +308,8 @@ TEST_F(Causes, NothingSwitchedOffChangesNothingAndABlockCounts) {
 
 TEST_F(Causes, LookingDoesNotChangeTheTraining) {
   const std::string before = trainer().checksum();
-  PatchMeasurement patch(recipe_json()["model"], trainer());
-  patch.begin({});
-  patch.advance();
-  measure_transplant(trainer(), {});
-  measure_logit_lens(trainer(), {});
+  for (int piece = 0; piece < 2; ++piece) run_.advance(Analysis::patch);
+  run_.observe(Analysis::transplant | Analysis::logit_lens);
   EXPECT_EQ(trainer().checksum(), before);
   TrainingRun undisturbed(parse_recipe(recipe_json(), "causes"), *backend_);
   for (int i = 0; i < 13; ++i) undisturbed.train_step();

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/analysis/linear_readout.h"
-#include "core/engine/analyses/readout/readout_measurement.h"
-#include "core/engine/training/training_run.h"
+#include "core/engine/observation/causes_view.h"
+#include "core/engine/session/analysed_run.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
 
@@ -44,12 +44,8 @@ TEST(LinearReadout, RefusesWhatDoesNotFitAndSaysWhatIsNotFinite) {
 
 TEST(ReadoutMeasurement, AStateHoldsAValueAfterItsTokenAndNotBefore) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  TrainingRun run(small_recipe(), *backend);
-  ReadoutMeasurement readout(small_recipe_json()["model"], run.trainer());
-  readout.begin({}, -1);
-  while (readout.advance()) {
-  }
-  const auto view = readout.newest();
+  AnalysedRun run({small_recipe(), std::nullopt}, *backend);
+  const auto view = run.observe(set_of(Analysis::readout)).readout;
   ASSERT_TRUE(view->is_complete);
   ASSERT_EQ(view->keys.size(), 2U);
   EXPECT_EQ(view->layer, 3);  // the SKA layer

@@ -1,12 +1,11 @@
 // Ridge shrinkage against the regularised estimator itself, and the sizes of Gram matrices of bounded keys.
-#include "core/engine/observation/gram_spectrum.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/analysis/linear_algebra/symmetric_eigen.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "tests/core/analysis/plain_matrix.h"
 
 namespace afterglow {

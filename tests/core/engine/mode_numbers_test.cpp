@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/analyses/ablation/ablation_measurement.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/run_numbers.h"

@@ -12,7 +12,7 @@
 #include <csignal>
 #include <thread>
 
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/checksum.h"
 #include "core/io/claim.h"

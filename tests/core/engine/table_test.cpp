@@ -8,7 +8,6 @@
 #include <map>
 #include <set>
 
-#include "core/engine/studies/table_file.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/training_run.h"

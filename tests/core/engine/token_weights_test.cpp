@@ -5,7 +5,7 @@
 #include <complex>
 
 #include "core/engine/inspection/observer.h"
-#include "core/engine/observation/gram_spectrum.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/layers/capture_reader.h"
 #include "tests/core/engine/small_recipe.h"

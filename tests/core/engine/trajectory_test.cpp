@@ -1,11 +1,10 @@
 // The path of training: recorded at fixed steps, the same after a rewind, decomposed by both strategies.
-#include "core/engine/training/trajectory.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/engine/session/analysed_run.h"
+#include "core/engine/training/saved/run_record.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {

@@ -1,5 +1,4 @@
 // The maps of the accuracy grid; a click on a cell shows a sequence of that task.
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "views/analyses/accuracy/accuracy_figures.h"
@@ -35,9 +34,6 @@ void draw_accuracy_grid(Frame& frame, const Panel& panel, const std::vector<Figu
 
 }  // namespace
 
-std::span<const PanelDrawing> accuracy_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"accuracy_grid", draw_accuracy_grid}};
-  return drawings;
-}
+std::vector<PanelDrawing> accuracy_drawings() { return {{"accuracy_grid", draw_accuracy_grid}}; }
 
 }  // namespace afterglow

@@ -1,5 +1,4 @@
 // The bisect plot with its sentence; one button starts it, another one chooses the condition.
-#include <array>
 #include <string>
 
 #include "views/analyses/bisect/bisect_figures.h"
@@ -38,9 +37,6 @@ double draw_bisect_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> bisect_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"bisect", draw_bisect, draw_bisect_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> bisect_drawings() { return {{"bisect", draw_bisect, draw_bisect_controls}}; }
 
 }  // namespace afterglow

@@ -1,6 +1,5 @@
 // The influence of each batch; a click on a batch shows its effect and its first sequences, and the training can
 // continue without it.
-#include <array>
 #include <cmath>
 #include <string>
 
@@ -72,9 +71,6 @@ double draw_blame_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> blame_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"blame", draw_blame, draw_blame_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> blame_drawings() { return {{"blame", draw_blame, draw_blame_controls}}; }
 
 }  // namespace afterglow

@@ -359,11 +359,10 @@ int next_ablation_page(const PageState& state) {
   return (ablation_page(state) + 1) % max_pages;
 }
 
-std::span<const PanelDrawing> causes_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"patch", draw_patch, draw_patch_controls},
-                                       PanelDrawing{"transplant", draw_transplant, draw_transplant_controls},
-                                       PanelDrawing{"ablation", draw_ablation, draw_ablation_controls}};
-  return drawings;
+std::vector<PanelDrawing> causes_drawings() {
+  return {{"patch", draw_patch, draw_patch_controls},
+          {"transplant", draw_transplant, draw_transplant_controls},
+          {"ablation", draw_ablation, draw_ablation_controls}};
 }
 
 }  // namespace afterglow

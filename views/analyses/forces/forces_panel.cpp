@@ -1,5 +1,4 @@
 // Eigenvalue forces with a sentence below them about the mode under the pointer, or the chosen one.
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,9 +74,6 @@ double draw_forces_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> forces_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"forces", draw_forces, draw_forces_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> forces_drawings() { return {{"forces", draw_forces, draw_forces_controls}}; }
 
 }  // namespace afterglow

@@ -310,12 +310,11 @@ void draw_retrieval(Frame& frame, const Panel& panel, const std::vector<Figure>&
 
 }  // namespace
 
-std::span<const PanelDrawing> influence_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"influence", draw_figure_grid, draw_influence_controls},
-                                       PanelDrawing{"race", draw_race, draw_race_controls},
-                                       PanelDrawing{"routing", draw_figure_grid, draw_routing_controls},
-                                       PanelDrawing{"selective_retrieval", draw_retrieval}};
-  return drawings;
+std::vector<PanelDrawing> influence_drawings() {
+  return {{"influence", draw_figure_grid, draw_influence_controls},
+          {"race", draw_race, draw_race_controls},
+          {"routing", draw_figure_grid, draw_routing_controls},
+          {"selective_retrieval", draw_retrieval}};
 }
 
 }  // namespace afterglow

@@ -1,6 +1,5 @@
 // The inspected sequence as chips that the user can rewrite, and below it the model's answer.
 #include <algorithm>
-#include <array>
 
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/formula_cards.h"
@@ -123,9 +122,6 @@ double draw_inspection_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> inspected_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"probe", draw_inspection, draw_inspection_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> inspected_drawings() { return {{"probe", draw_inspection, draw_inspection_controls}}; }
 
 }  // namespace afterglow

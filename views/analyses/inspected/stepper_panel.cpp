@@ -1,5 +1,4 @@
 // State matrices next to each other, the answer at the end of the row.
-#include <array>
 
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
@@ -51,9 +50,6 @@ double draw_stepper_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> stepper_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"stepper", draw_stepper, draw_stepper_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> stepper_drawings() { return {{"stepper", draw_stepper, draw_stepper_controls}}; }
 
 }  // namespace afterglow

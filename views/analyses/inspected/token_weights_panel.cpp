@@ -1,5 +1,4 @@
 // The switches of the heads; the usual grid draws the map.
-#include <array>
 
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/panels/panel_draws.h"
@@ -16,9 +15,8 @@ double draw_token_weights_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> token_weights_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"token_weights", draw_figure_grid, draw_token_weights_controls}};
-  return drawings;
+std::vector<PanelDrawing> token_weights_drawings() {
+  return {{"token_weights", draw_figure_grid, draw_token_weights_controls}};
 }
 
 }  // namespace afterglow

@@ -1,5 +1,4 @@
 // Buttons that show another window of the held-out part and add the forecasts of other runs.
-#include <array>
 
 #include "views/analyses/memory/memory_figures.h"
 #include "views/panels/panel_draws.h"
@@ -34,9 +33,6 @@ double draw_forecast_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> forecast_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"forecast", draw_figure_grid, draw_forecast_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> forecast_drawings() { return {{"forecast", draw_figure_grid, draw_forecast_controls}}; }
 
 }  // namespace afterglow

@@ -60,9 +60,6 @@ void draw_memory_inspector(Frame& frame, const Panel& panel, const std::vector<F
 
 }  // namespace
 
-std::span<const PanelDrawing> memory_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"memory_inspector", draw_memory_inspector}};
-  return drawings;
-}
+std::vector<PanelDrawing> memory_drawings() { return {{"memory_inspector", draw_memory_inspector}}; }
 
 }  // namespace afterglow

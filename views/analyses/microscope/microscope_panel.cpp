@@ -55,9 +55,6 @@ double draw_microscope_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> microscope_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"microscope", draw_microscope, draw_microscope_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> microscope_drawings() { return {{"microscope", draw_microscope, draw_microscope_controls}}; }
 
 }  // namespace afterglow

@@ -1,5 +1,4 @@
 // The loss with the followed number below it, over the same steps; buttons follow common numbers.
-#include <array>
 #include <string>
 
 #include "views/analyses/over_training/over_training_figures.h"
@@ -42,9 +41,8 @@ double draw_over_training_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> over_training_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"over_training", draw_over_training, draw_over_training_controls}};
-  return drawings;
+std::vector<PanelDrawing> over_training_drawings() {
+  return {{"over_training", draw_over_training, draw_over_training_controls}};
 }
 
 }  // namespace afterglow

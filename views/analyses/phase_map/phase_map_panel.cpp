@@ -1,5 +1,4 @@
 // The phase map with training and spectrum of the run under the pointer; a click opens that run.
-#include <array>
 #include <span>
 #include <string>
 
@@ -66,9 +65,6 @@ double draw_phase_map_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> phase_map_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"phase_map", draw_phase_map, draw_phase_map_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> phase_map_drawings() { return {{"phase_map", draw_phase_map, draw_phase_map_controls}}; }
 
 }  // namespace afterglow

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/observation/gram_spectrum.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/figure/axis.h"
 #include "views/analyses/solvers/solver_figures.h"
 #include "views/figures/semantic_colours.h"

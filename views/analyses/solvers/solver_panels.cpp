@@ -1,6 +1,5 @@
 // The solver race with its spectrum, whose dots can be dragged; the warning; switches of the solver plots.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -106,12 +105,11 @@ double draw_solver_race_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> solver_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"conditioning", draw_conditioning, draw_arithmetic_controls},
-                                       PanelDrawing{"solver_race", draw_solver_race, draw_solver_race_controls},
-                                       PanelDrawing{"gradient_check", draw_figure_grid, draw_arithmetic_controls},
-                                       PanelDrawing{"kalman_filter", draw_figure_grid, draw_arithmetic_controls}};
-  return drawings;
+std::vector<PanelDrawing> solver_drawings() {
+  return {{"conditioning", draw_conditioning, draw_arithmetic_controls},
+          {"solver_race", draw_solver_race, draw_solver_race_controls},
+          {"gradient_check", draw_figure_grid, draw_arithmetic_controls},
+          {"kalman_filter", draw_figure_grid, draw_arithmetic_controls}};
 }
 
 }  // namespace afterglow

@@ -1,6 +1,5 @@
 // The filter's plot above a slider for K, which changes the answers only; training keeps its own K.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "views/analyses/inspected/inspection_figures.h"
@@ -39,9 +38,6 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
 
 }  // namespace
 
-std::span<const PanelDrawing> power_filter_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"power_filter", draw_power_filter}};
-  return drawings;
-}
+std::vector<PanelDrawing> power_filter_drawings() { return {{"power_filter", draw_power_filter}}; }
 
 }  // namespace afterglow

@@ -180,10 +180,7 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
 
 }  // namespace
 
-std::span<const PanelDrawing> spectrum_drawings() {
-  static constexpr std::array drawings{PanelDrawing{"spectrum", draw_spectrum, draw_spectrum_controls}};
-  return drawings;
-}
+std::vector<PanelDrawing> spectrum_drawings() { return {{"spectrum", draw_spectrum, draw_spectrum_controls}}; }
 
 double draw_surgery_chip(Frame& frame, double right, const Rect& row) {
   const InspectedView* inspected = frame.seen().inspected.get();

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/analysis/attention/softmax.h"
-#include "core/engine/inspection/memory_shares.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/saved/saved_run.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/engine/training/inspected_example.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
 
@@ -68,22 +69,6 @@ std::vector<double> JacobianMeasure::cotangent(std::size_t block, int direction)
   return u;
 }
 
-Tensor JacobianMeasure::repeated_input(int batch, int length) {
-  const std::span<const double> first(x_.data(), static_cast<std::size_t>(length * width_));
-  const Tensor one = to_device(*tape_, {1, length, width_}, dtype_, first);
-  const Tensor all = tape_->scratch({batch, length, width_}, dtype_);
-  for (int b = 0; b < batch; ++b) tape_->backend().copy(tokens_of(all, b, 0, length), one.reshaped({length, width_}));
-  return all;
-}
-
-Tensor JacobianMeasure::repeated_context(int batch, int length) {
-  std::vector<std::uint8_t> rows;
-  for (int b = 0; b < batch; ++b) rows.insert(rows.end(), context_.begin(), context_.begin() + length);
-  const Tensor mask = tape_->scratch({batch, length}, DType::u8);
-  tape_->backend().upload(mask, rows.data());
-  return mask;
-}
-
 bool JacobianMeasure::advance() {
   if (done()) return false;
   const auto directions = static_cast<std::size_t>(directions_);
@@ -97,8 +82,9 @@ bool JacobianMeasure::advance() {
   Backend& backend = tape_->backend();
   tape_->begin(true);
   tape_->set_frozen(true);
-  const Var x = tape_->input(repeated_input(batch, length));
-  const Var y = map_(*tape_, x, repeated_context(batch, length));
+  const auto beginning = std::span(x_).first(static_cast<std::size_t>(length * width_));
+  const Var x = tape_->input(repeated(*tape_, batch, width_, dtype_, beginning));
+  const Var y = map_(*tape_, x, repeated(*tape_, batch, std::span(context_).first(static_cast<std::size_t>(length))));
   const Tensor upstream = tape_->scratch({batch, length, width_}, dtype_);
   backend.fill(upstream, 0.0);
   std::vector<double> cotangents;

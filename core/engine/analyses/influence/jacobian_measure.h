@@ -62,8 +62,6 @@ class JacobianMeasure {
   std::size_t rows() const { return order_.size() * static_cast<std::size_t>(directions_); }
   int tokens() const { return static_cast<int>(context_.size()); }
   std::vector<double> cotangent(std::size_t block, int direction) const;
-  Tensor repeated_input(int batch, int length);
-  Tensor repeated_context(int batch, int length);
 
   Tape* tape_;
   DType dtype_;

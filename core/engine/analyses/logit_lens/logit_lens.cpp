@@ -1,6 +1,4 @@
-// One pass that records the stream, and the head applied to each record.
-#include "core/engine/analyses/logit_lens/logit_lens.h"
-
+// The head applied to the residual stream before every part: the model's answer if it ended there.
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -8,7 +6,6 @@
 #include "core/analysis/attention/softmax.h"
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/hook_passes.h"
-#include "core/engine/causes/pair_view.h"
 #include "core/engine/session/analysis_table.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -67,8 +64,7 @@ void read_depth(Trainer& trainer, const Tensor& logits, int answer, HostReader& 
   });
 }
 
-}  // namespace
-
+/// For the trainer's model without interventions. The last row is the model's own answer.
 LogitLensView measure_logit_lens(Trainer& trainer, const InspectionSetup& setup) {
   Model& model = trainer.model();
   Tape& tape = trainer.evaluation_tape();
@@ -96,6 +92,8 @@ LogitLensView measure_logit_lens(Trainer& trainer, const InspectionSetup& setup)
   name_depths(trainer, names, view);
   return view;
 }
+
+}  // namespace
 
 AnalysisInfo logit_lens_row() {
   // Both sequences, the backward pass, and the head after each branch.

@@ -9,7 +9,7 @@
 
 #include "core/engine/analyses/influence/jacobian_measure.h"
 #include "core/engine/analyses/measured_analysis.h"
-#include "core/engine/causes/pair_view.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/session/analysis_table.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -375,8 +375,9 @@ std::vector<std::vector<double>> PathPasses::run(const SequencePair& pair, std::
                                                  std::size_t receiver, double share) const {
   const auto& branches = model_->branches();
   const std::size_t branch = receiver - 1;
+  const auto rows = static_cast<std::int64_t>(senders.size());
   const auto finish = [&](const Tensor& stream) {
-    const Tensor mask = repeated_context(*tape_, pair.corrupted, senders.size());
+    const Tensor mask = repeated(*tape_, rows, pair.corrupted.context);
     const Var logits = model_->forward_with(*tape_, tape_->constant(stream), branch, [&](std::size_t i, const Var& in) {
       return branches[i].layer->forward(*tape_, in, mask);
     });
@@ -393,8 +394,8 @@ std::vector<std::vector<double>> PathPasses::run(const SequencePair& pair, std::
   {
     const TapeObserver observer(*tape_, hooks,
                                 [&](const Hooked& at) { answered = to_host(tape_->backend(), at.var.value); });
-    model_->forward_branches(*tape_, tape_->constant(read), repeated_context(*tape_, pair.corrupted, senders.size()),
-                             branch, branch + 1);
+    const Tensor mask = repeated(*tape_, rows, pair.corrupted.context);
+    model_->forward_branches(*tape_, tape_->constant(read), mask, branch, branch + 1);
   }
   tape_->begin(false);
   const TapeObserver observer(*tape_, hooks, [&](const Hooked& at) {

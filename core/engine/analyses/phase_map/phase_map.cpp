@@ -6,7 +6,7 @@
 
 #include "core/engine/analyses/phase_map/phase_map_view.h"
 #include "core/engine/analyses/requested_study.h"
-#include "core/engine/recipe/recipe_text.h"
+#include "core/engine/recipe/recipe.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"

@@ -8,6 +8,7 @@
 #include "core/analysis/influence/influence.h"
 #include "core/engine/analyses/influence/influence_measurement.h"
 #include "core/engine/session/analysis_table.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
@@ -80,10 +81,8 @@ void RetrievalExperiment::add_stack(const std::vector<WrittenBlock>& blocks) {
 }
 
 Tensor RetrievalExperiment::input(int batch, int length) {
-  const auto width = static_cast<std::ptrdiff_t>(config_.network.width);
-  std::vector<double> rows;
-  for (int b = 0; b < batch; ++b) rows.insert(rows.end(), x_.begin(), x_.begin() + length * width);
-  return to_device(*tape_, {batch, length, width}, DType::f64, rows);
+  const int width = config_.network.width;
+  return repeated(*tape_, batch, width, DType::f64, std::span(x_).first(static_cast<std::size_t>(length * width)));
 }
 
 /// Profile and position as the macro-layers compute them.

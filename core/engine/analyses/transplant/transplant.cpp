@@ -5,7 +5,7 @@
 
 #include "core/analysis/attention/softmax.h"
 #include "core/engine/analyses/measured_analysis.h"
-#include "core/engine/causes/pair_view.h"
+#include "core/engine/causes/hook_passes.h"
 #include "core/engine/causes/state_passes.h"
 #include "core/engine/session/analysis_table.h"
 

@@ -23,6 +23,11 @@ struct SavedRun {
   bool has_weights() const { return snapshot.has_value() || !recipe.checkpoint.is_null(); }
 };
 
+/// The recipe of another library's model, which starts from the folder's weights. Named after the folder, or `name`.
+/// Its task is text in the model's tokens, labelled by the folder's tokenizer if there is one; sequences are drawn at
+/// random until --data gives others.
+Recipe checkpoint_recipe(const Checkpoint& checkpoint, const std::string& name = "");
+
 constexpr std::int64_t no_step = -1;
 /// A small model that learns a text file character by character, with the vocabulary of the text. Throws what
 /// make_task throws.
