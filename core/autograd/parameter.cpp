@@ -63,9 +63,9 @@ ParameterStore::~ParameterStore() {
 }
 
 Parameter& ParameterStore::add(const std::string& name, const Shape& shape, Initialiser initialise) {
-  if (values_.defined()) throw Error(ExitCode::failure, "parameter " + name + " comes after the buffers were reserved");
+  if (values_.defined()) throw Error(ExitCode::failure, "parameter ", name, " comes after the buffers were reserved");
   if (Parameter* shared = find_shared(parameters_, name); shared != nullptr && shared->shape == shape) return *shared;
-  if (find(name) != nullptr) throw Error(ExitCode::failure, "two parameters are called " + name);
+  if (find(name) != nullptr) throw Error(ExitCode::failure, "two parameters are called ", name);
   Parameter parameter;
   parameter.name = name;
   parameter.shape = shape;
@@ -132,8 +132,8 @@ std::int64_t ParameterStore::count() const {
 
 void ParameterStore::upload(const Parameter& parameter, std::span<const double> values) {
   if (static_cast<std::int64_t>(values.size()) != parameter.shape.elements()) {
-    throw Error(ExitCode::failure, "parameter " + parameter.name + " is " + parameter.shape.text() + ", got " +
-                                       std::to_string(values.size()) + " numbers");
+    throw Error(ExitCode::failure, "parameter ", parameter.name, " is ", parameter.shape.text(), ", got ",
+                values.size(), " numbers");
   }
   if (dtype() == DType::f64) return backend_->upload(parameter.value, values.data());
   const std::vector<float> narrow(values.begin(), values.end());

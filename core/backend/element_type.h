@@ -23,7 +23,7 @@ void with_element_type(DType dtype, const Body& body) {
     case DType::bf16:
       break;
   }
-  throw Error(ExitCode::failure, std::string("no kernel here takes numbers of type ") + name_of(dtype));
+  throw Error(ExitCode::failure, "no kernel here takes numbers of type ", name_of(dtype));
 }
 
 }  // namespace afterglow

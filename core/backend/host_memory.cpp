@@ -104,10 +104,9 @@ void require_host_memory(std::uint64_t bytes) {
   if (bytes < smallest_checked) return;
   const HostMemory memory = free_host_memory();
   if (bytes <= memory.free_bytes) return;
-  throw Error(ExitCode::out_of_memory,
-              "not enough memory: " + bytes_text(bytes) + " more are needed and " + bytes_text(memory.free_bytes) +
-                  " are free " + memory.limit +
-                  "; choose a smaller model, batch or length; training takes less with --set recompute=16");
+  throw Error(ExitCode::out_of_memory, "not enough memory: ", bytes_text(bytes), " more are needed and ",
+              bytes_text(memory.free_bytes), " are free ", memory.limit,
+              "; choose a smaller model, batch or length; training takes less with --set recompute=16");
 }
 
 }  // namespace afterglow

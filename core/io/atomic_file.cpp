@@ -43,7 +43,7 @@ using Advice = std::map<int, std::string>;
                       {ENAMETOOLONG, "the name is too long; choose a shorter one"}};
   if (const auto known = advice.find(error); known != advice.end())
     throw Error(ExitCode::bad_input, head + known->second);
-  throw Error(ExitCode::failure, head + system_text(error) + "; check the disk or choose another folder");
+  throw Error(ExitCode::failure, head, system_text(error), "; check the disk or choose another folder");
 }
 
 [[noreturn]] void throw_disk_error(int error, const fs::path& path, std::size_t total) {
@@ -52,11 +52,10 @@ using Advice = std::map<int, std::string>;
       {EDQUOT, "your share of the disk is used up; delete something or choose another folder"},
       {EFBIG, "the system limits the size of files to less; raise the limit (ulimit -f) or write less"}};
   const auto known = advice.find(error);
-  throw Error(
-      ExitCode::failure,
-      "cannot write " + bytes_text(static_cast<std::int64_t>(total)) + " to " + path.string() + ": " +
-          (known != advice.end() ? known->second : system_text(error) + "; check the disk or choose another folder") +
-          " (what was there before is unchanged)");
+  throw Error(ExitCode::failure, "cannot write ", bytes_text(static_cast<std::int64_t>(total)), " to ", path.string(),
+              ": ",
+              known != advice.end() ? known->second : system_text(error) + "; check the disk or choose another folder",
+              " (what was there before is unchanged)");
 }
 
 /// Writes everything, also after partial or interrupted writes. Returns 0 or errno.
@@ -203,9 +202,9 @@ void refuse_to_leave(const fs::path& path, const Place& place) {
   std::error_code ignored;
   if (!fs::is_symlink(fs::symlink_status(path, ignored))) return;
   if (place.exists && place.target.parent_path() == fs::canonical(folder_of(path), ignored)) return;
-  throw Error(ExitCode::bad_input, "cannot write " + path.string() + ": it is a symbolic link to " +
-                                       fs::read_symlink(path, ignored).string() +
-                                       ", which lies elsewhere; remove the link or choose another name");
+  throw Error(ExitCode::bad_input, "cannot write ", path.string(), ": it is a symbolic link to ",
+              fs::read_symlink(path, ignored).string(),
+              ", which lies elsewhere; remove the link or choose another name");
 }
 
 }  // namespace
@@ -215,7 +214,7 @@ void refuse_nul(const fs::path& path) {
   if (shown.find('\0') == std::string::npos) return;
   for (std::size_t at = shown.find('\0'); at != std::string::npos; at = shown.find('\0', at))
     shown.replace(at, 1, "\\0");
-  throw Error(ExitCode::bad_input, "cannot write " + shown + ": the name holds a NUL character; choose another name");
+  throw Error(ExitCode::bad_input, "cannot write ", shown, ": the name holds a NUL character; choose another name");
 }
 
 fs::path write_file_atomically(const fs::path& path, std::span<const ByteSpan> pieces, Existing existing) {
@@ -256,7 +255,7 @@ fs::path write_file_atomically(const fs::path& path, std::string_view bytes, Exi
 }
 
 void refuse_file(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + what);
+  throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": ", what);
 }
 
 void refuse_missing_file(const fs::path& path) {
@@ -275,7 +274,7 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
     const ssize_t count = ::read(file.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": " + system_text(errno) + "; check the disk");
+      throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": ", system_text(errno), "; check the disk");
     }
     if (count == 0 && content.starts_with(lfs_pointer)) refuse_lfs_pointer(path);
     if (count == 0) return content;

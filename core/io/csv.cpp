@@ -13,8 +13,9 @@
 namespace afterglow {
 namespace {
 
-[[noreturn]] void refuse(const std::string& where, std::size_t line, const std::string& what) {
-  throw Error(ExitCode::bad_input, where + ", line " + std::to_string(line) + ": " + what);
+template <class... What>
+[[noreturn]] void refuse(const std::string& where, std::size_t line, const What&... what) {
+  throw Error(ExitCode::bad_input, where, ", line ", line, ": ", what...);
 }
 
 /// The first of tab, semicolon, bar and comma that occurs outside of quotes in both of the first two lines.
@@ -58,8 +59,8 @@ class CsvParser {
     while (!at_end() && at_line_end()) end_line();
     find_separator();
     if (only_blank_lines_left()) {
-      throw Error(ExitCode::bad_input,
-                  where_ + " is empty; a header line with the names of the columns should be there");
+      throw Error(ExitCode::bad_input, where_,
+                  " is empty; a header line with the names of the columns should be there");
     }
     read_header();
     while (!only_blank_lines_left()) {
@@ -168,7 +169,7 @@ class CsvParser {
     std::vector<std::string> sorted = names;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) refuse(where_, line, "two columns are called " + in_quotes(*twice) + "; rename one");
+    if (twice != sorted.end()) refuse(where_, line, "two columns are called ", in_quotes(*twice), "; rename one");
   }
 
   /// Whether a first line consists of numbers, or of times and numbers.
@@ -197,9 +198,8 @@ class CsvParser {
 
   void check_width(std::size_t line, std::size_t fields) const {
     if (fields == table_.names_.size()) return;
-    refuse(where_, line,
-           std::to_string(fields) + (fields == 1 ? " field" : " fields") + " where the header has " +
-               std::to_string(table_.names_.size()) + "; add or remove fields (a comma inside one needs quotes)");
+    refuse(where_, line, fields, fields == 1 ? " field" : " fields", " where the header has ", table_.names_.size(),
+           "; add or remove fields (a comma inside one needs quotes)");
   }
 
   CsvTable& table_;
@@ -213,10 +213,10 @@ class CsvParser {
 
 CsvTable parse_csv(std::string text, const std::string& where) {
   if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
-    throw Error(ExitCode::bad_input, where + " holds more than 4 GiB; split it");
+    throw Error(ExitCode::bad_input, where, " holds more than 4 GiB; split it");
   }
   if (text.find('\0') != std::string::npos) {
-    throw Error(ExitCode::bad_input, where + " holds zero bytes, so it is no CSV text; save it as CSV in UTF-8");
+    throw Error(ExitCode::bad_input, where, " holds zero bytes, so it is no CSV text; save it as CSV in UTF-8");
   }
   CsvTable table;
   table.where_ = where;
@@ -237,8 +237,8 @@ std::string_view CsvTable::text(std::size_t row, std::size_t column) const {
 std::size_t CsvTable::column(std::string_view name) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
-  throw Error(ExitCode::bad_input, where_ + " has no column " + in_quotes(name) + " among its " +
-                                       std::to_string(columns()) + did_you_mean(name, names_));
+  throw Error(ExitCode::bad_input, where_, " has no column ", in_quotes(name), " among its ", columns(),
+              did_you_mean(name, names_));
 }
 
 std::optional<double> CsvTable::number_in(std::string_view cell) const {
@@ -261,9 +261,8 @@ std::vector<double> CsvTable::numbers(std::size_t column) const {
       const char* remedy = has_decimal_commas_ ? "write it with a decimal comma, without points, as the table's others"
                            : cell.find(',') != std::string_view::npos ? "write it with a decimal point"
                                                                       : "correct it, or leave it empty";
-      refuse(where_, lines_[row],
-             "column " + std::to_string(column + 1) + " (" + in_quotes(names_[column]) + ") is " + in_quotes(cell) +
-                 " where a number should be; " + remedy);
+      refuse(where_, lines_[row], "column ", column + 1, " (", in_quotes(names_[column]), ") is ", in_quotes(cell),
+             " where a number should be; ", remedy);
     }
     result.push_back(*value);
   }

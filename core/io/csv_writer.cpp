@@ -22,9 +22,8 @@ std::string format_csv(const std::vector<CsvColumn>& columns) {
   const std::size_t rows = columns.empty() ? 0 : length_of(columns.front());
   for (const CsvColumn& column : columns) {
     if (length_of(column) != rows) {
-      throw Error(ExitCode::failure, "cannot write a table: column '" + column.name + "' has " +
-                                         std::to_string(length_of(column)) + " rows where the first has " +
-                                         std::to_string(rows) + "; make them equally long");
+      throw Error(ExitCode::failure, "cannot write a table: column '", column.name, "' has ", length_of(column),
+                  " rows where the first has ", rows, "; make them equally long");
     }
   }
   const auto append_row = [&](auto field) {

@@ -2,8 +2,26 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace afterglow {
+
+/// Texts, letters and whole numbers, one after the other.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text](const auto& part) {
+    using Part = std::remove_cvref_t<decltype(part)>;
+    static_assert(!std::is_floating_point_v<Part> && !std::is_same_v<Part, bool>, "its digits are the caller's choice");
+    if constexpr (std::is_integral_v<Part> && !std::is_same_v<Part, char>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  return text;
+}
 
 /// Exit codes of the command line; kept stable, printed by `--help`.
 enum class ExitCode : int {
@@ -18,10 +36,12 @@ enum class ExitCode : int {
   interrupted = 130,
 };
 
-/// An error on which the user can act. `what()` is the whole sentence: what, where, what to do.
+/// An error on which the user can act. `what()` is the whole sentence, of parts as `concat` takes them: what, where,
+/// what to do.
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  template <class... Parts>
+  Error(ExitCode code, const Parts&... parts) : std::runtime_error(concat(parts...)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:

@@ -69,8 +69,8 @@ template <class Value>
 HostTensor make(std::string name, std::vector<std::int64_t> shape, StoredType type, std::span<const Value> values) {
   HostTensor tensor{std::move(name), type, std::move(shape), {}};
   if (bytes_of(type, tensor.shape) != values.size_bytes()) {
-    throw Error(ExitCode::failure, "tensor '" + tensor.name + "': " + std::to_string(values.size()) +
-                                       " values are not what its shape takes; give one per element");
+    throw Error(ExitCode::failure, "tensor '", tensor.name, "': ", values.size(),
+                " values are not what its shape takes; give one per element");
   }
   const auto bytes = std::as_bytes(values);
   tensor.bytes.assign(bytes.begin(), bytes.end());
@@ -135,8 +135,8 @@ void widen(StoredType type, std::span<const std::byte> bytes, std::span<float> v
 std::vector<std::int64_t> to_integers(const HostTensor& tensor) {
   if (tensor.type == StoredType::f16 || tensor.type == StoredType::bf16 || tensor.type == StoredType::f32 ||
       tensor.type == StoredType::f64) {
-    throw Error(ExitCode::bad_input, "tensor '" + tensor.name + "' holds " + name_of(tensor.type) +
-                                         " where whole numbers (BOOL, U8, I32 or I64) are expected; store it as such");
+    throw Error(ExitCode::bad_input, "tensor '", tensor.name, "' holds ", name_of(tensor.type),
+                " where whole numbers (BOOL, U8, I32 or I64) are expected; store it as such");
   }
   return to_numbers<std::int64_t>(tensor);
 }

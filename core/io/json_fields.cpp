@@ -22,22 +22,21 @@ std::string shown(const Json& value) {
 
 [[noreturn]] void refuse(const std::string& where, const std::string& key, const Json& value,
                          const std::string& expected) {
-  throw Error(ExitCode::bad_input,
-              where + ": field '" + key + "' is " + shown(value) + " where " + expected + " should be; change it");
+  throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(value), " where ", expected,
+              " should be; change it");
 }
 
 /// The field, or nullptr where the fallback applies.
 const Json* field_of(const Json& object, const std::string& key, bool has_fallback, const std::string& where) {
   if (!object.is_object()) {
-    throw Error(ExitCode::bad_input,
-                where + ": " + shown(object) + " where an object with fields should be; change it");
+    throw Error(ExitCode::bad_input, where, ": ", shown(object), " where an object with fields should be; change it");
   }
   const auto found = object.find(key);
   if (found != object.end()) return &*found;
   if (has_fallback) return nullptr;
   std::vector<std::string> present;
   for (const auto& item : object.items()) present.push_back(item.key());
-  throw Error(ExitCode::bad_input, where + ": field '" + key + "' is missing; add it" + did_you_mean(key, present));
+  throw Error(ExitCode::bad_input, where, ": field '", key, "' is missing; add it", did_you_mean(key, present));
 }
 
 std::string range_of(const std::string& kind, const std::string& min, const std::string& max, bool has_min,
@@ -150,17 +149,54 @@ std::string get_choice(const Json& object, const std::string& key, const std::ve
   if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
   std::string list;
   for (const std::string& choice : allowed) list += (list.empty() ? "'" : ", '") + choice + "'";
-  throw Error(ExitCode::bad_input, where + ": field '" + key + "' is " + shown(*field) + " where one of " + list +
-                                       " should be" + did_you_mean(word, allowed));
+  throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(*field), " where one of ", list,
+              " should be", did_you_mean(word, allowed));
 }
 
 void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where) {
-  if (!object.is_object()) throw Error(ExitCode::bad_input, where + ": expected an object with fields in braces");
+  if (!object.is_object()) throw Error(ExitCode::bad_input, where, ": expected an object with fields in braces");
   for (const auto& item : object.items()) {
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
-    throw Error(ExitCode::bad_input,
-                where + ": there is no field " + in_quotes(item.key()) + which_there_are(item.key(), known));
+    throw Error(ExitCode::bad_input, where, ": there is no field ", in_quotes(item.key()),
+                which_there_are(item.key(), known));
   }
+}
+
+const Json* JsonFields::find(const std::string& key) {
+  read_.push_back(key);
+  return object_->is_object() && object_->contains(key) ? &(*object_)[key] : nullptr;
+}
+
+double JsonFields::number(const std::string& key, std::optional<double> fallback, double min, double max) {
+  read_.push_back(key);
+  return get_number(*object_, key, fallback, min, max, where_);
+}
+
+std::int64_t JsonFields::integer(const std::string& key, std::optional<std::int64_t> fallback, std::int64_t min,
+                                 std::int64_t max) {
+  read_.push_back(key);
+  return get_integer(*object_, key, fallback, min, max, where_);
+}
+
+bool JsonFields::flag(const std::string& key, std::optional<bool> fallback) {
+  read_.push_back(key);
+  return get_bool(*object_, key, fallback, where_);
+}
+
+std::string JsonFields::text(const std::string& key, std::optional<std::string> fallback) {
+  read_.push_back(key);
+  return get_string(*object_, key, std::move(fallback), where_);
+}
+
+std::string JsonFields::word(const std::string& key, const std::vector<std::string>& allowed,
+                             const std::string& fallback) {
+  read_.push_back(key);
+  return get_choice(*object_, key, allowed, fallback, where_);
+}
+
+void JsonFields::refuse_others() {
+  refuse_unknown_keys(*object_, read_, where_);
+  read_.clear();
 }
 
 }  // namespace afterglow

@@ -35,8 +35,8 @@ void check_depth(std::string_view text, const std::string& where, int limit) {
     } else if (c == '"') {
       in_string = !in_string;
     } else if (!in_string && (c == '[' || c == '{') && ++depth > limit) {
-      throw Error(ExitCode::bad_input, place_of(text, i, where) + ": more than " + std::to_string(limit) +
-                                           " lists and objects inside each other; make it flatter");
+      throw Error(ExitCode::bad_input, place_of(text, i, where), ": more than ", limit,
+                  " lists and objects inside each other; make it flatter");
     } else if (!in_string && (c == ']' || c == '}')) {
       --depth;
     }
@@ -63,8 +63,8 @@ class DuplicateFinder {
     if (event == Json::parse_event_t::object_start) objects_.emplace_back();
     if (event == Json::parse_event_t::object_end) objects_.pop_back();
     if (event == Json::parse_event_t::key && !objects_.back().insert(parsed.get<std::string>()).second) {
-      throw Error(ExitCode::bad_input, where_ + ": field " + in_quotes(parsed.get_ref<const std::string&>()) +
-                                           " is there twice in one object; remove one");
+      throw Error(ExitCode::bad_input, where_, ": field ", in_quotes(parsed.get_ref<const std::string&>()),
+                  " is there twice in one object; remove one");
     }
     return true;
   }
@@ -97,19 +97,18 @@ std::string with_json_numbers(const std::string& text) {
 
 Json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
-    throw Error(ExitCode::bad_input, where + " holds more than the " +
-                                         bytes_text(static_cast<std::int64_t>(limits.bytes)) +
-                                         " that are read here; choose a smaller file");
+    throw Error(ExitCode::bad_input, where, " holds more than the ",
+                bytes_text(static_cast<std::int64_t>(limits.bytes)), " that are read here; choose a smaller file");
   }
   check_depth(text, where, limits.depth);
   try {
     DuplicateFinder finder(where);
     return Json::parse(text.begin(), text.end(), std::ref(finder));
   } catch (const Json::parse_error& error) {
-    throw Error(ExitCode::bad_input, place_of(text, error.byte > 0 ? error.byte - 1 : 0, where) +
-                                         ": this is not JSON: " + reason_of(error) + "; correct it there");
+    throw Error(ExitCode::bad_input, place_of(text, error.byte > 0 ? error.byte - 1 : 0, where),
+                ": this is not JSON: ", reason_of(error), "; correct it there");
   } catch (const Json::exception& error) {
-    throw Error(ExitCode::bad_input, where + ": " + reason_of(error) + "; correct it");
+    throw Error(ExitCode::bad_input, where, ": ", reason_of(error), "; correct it");
   }
 }
 
@@ -122,7 +121,7 @@ void write_json(const std::filesystem::path& path, const Json& json) {
   try {
     text = json.dump(2) + "\n";
   } catch (const Json::exception&) {
-    throw Error(ExitCode::failure, "cannot write " + path.string() + ": a text in it is not UTF-8; correct it");
+    throw Error(ExitCode::failure, "cannot write ", path.string(), ": a text in it is not UTF-8; correct it");
   }
   write_file_atomically(path, text);
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/io/error.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -60,6 +61,45 @@ Enum get_enum(const nlohmann::json& object, const std::string& key, const std::v
   const std::string word = get_choice(object, key, words, words[static_cast<std::size_t>(fallback)], where);
   return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
 }
+
+/// Reads the fields of an object, by functions as those above, and knows which were read. As the base of a
+/// configuration it lets members read themselves, so that each field is written once:
+///
+///     struct Config : JsonFields {
+///       explicit Config(const nlohmann::json& object) : JsonFields(object, "mamba") { refuse_others(); }
+///       std::int64_t width = integer("d_model", {}, 1, 65536);
+///     };
+class JsonFields {
+ public:
+  JsonFields(const nlohmann::json& object, std::string where) : object_(&object), where_(std::move(where)) {}
+  /// The field, or null without it; counts as read.
+  const nlohmann::json* find(const std::string& key);
+  bool has(const std::string& key) { return find(key) != nullptr; }
+  double number(const std::string& key, std::optional<double> fallback, double min, double max);
+  std::int64_t integer(const std::string& key, std::optional<std::int64_t> fallback, std::int64_t min,
+                       std::int64_t max);
+  bool flag(const std::string& key, std::optional<bool> fallback);
+  std::string text(const std::string& key, std::optional<std::string> fallback);
+  std::string word(const std::string& key, const std::vector<std::string>& allowed, const std::string& fallback);
+  template <class Enum>
+  Enum choice(const std::string& key, const std::vector<std::string>& words, Enum fallback) {
+    const std::string one = word(key, words, words[static_cast<std::size_t>(fallback)]);
+    return static_cast<Enum>(std::find(words.begin(), words.end(), one) - words.begin());
+  }
+  /// Throws Error(bad_input) for the first field that was not read. Nothing is read afterwards.
+  void refuse_others();
+  /// Throws Error(bad_input) of parts as `concat` takes them, after the name of the object.
+  template <class... Problem>
+  [[noreturn]] void refuse(const Problem&... problem) const {
+    throw Error(ExitCode::bad_input, where_, problem...);
+  }
+  const std::string& where() const { return where_; }
+
+ private:
+  const nlohmann::json* object_;
+  std::string where_;
+  std::vector<std::string> read_;
+};
 
 /// Throws Error(bad_input) for the first field of `object` that is not in `known`: a misspelt setting must not be
 /// ignored. Also for a value that is not an object.

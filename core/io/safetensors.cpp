@@ -16,8 +16,9 @@ namespace afterglow {
 namespace fs = std::filesystem;
 namespace {
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& what) {
-  refuse_file(path, what + "; the file is damaged, get or write it again");
+template <class... What>
+[[noreturn]] void refuse(const fs::path& path, const What&... what) {
+  refuse_file(path, concat(what..., "; the file is damaged, get or write it again"));
 }
 
 void read_exactly(std::ifstream& stream, void* target, std::uint64_t bytes, const fs::path& path) {
@@ -44,7 +45,7 @@ Header read_header(std::ifstream& stream, std::uint64_t file_bytes, const fs::pa
 }
 
 [[noreturn]] void cannot_store(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::failure, "cannot write " + path.string() + ": " + what);
+  throw Error(ExitCode::failure, "cannot write ", path.string(), ": ", what);
 }
 
 /// Widest type first keeps every tensor aligned to its element; then by name.
@@ -87,19 +88,18 @@ const HostTensor* TensorFile::find(std::string_view name) const {
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where) {
   if (const HostTensor* tensor = file.find(name)) return *tensor;
   if (const auto other = file.unread.find(std::string(name)); other != file.unread.end())
-    throw Error(ExitCode::bad_input, std::string(where) + ": the type " + in_quotes(other->second) + " of tensor " +
-                                         in_quotes(name) +
-                                         " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
+    throw Error(ExitCode::bad_input, where, ": the type ", in_quotes(other->second), " of tensor ", in_quotes(name),
+                " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
   std::vector<std::string> names;
   for (const HostTensor& tensor : file.tensors) names.push_back(tensor.name);
-  throw Error(ExitCode::bad_input, std::string(where) + " holds no tensor '" + std::string(name) + "' among its " +
-                                       std::to_string(names.size()) + did_you_mean(name, names));
+  throw Error(ExitCode::bad_input, where, " holds no tensor '", name, "' among its ", names.size(),
+              did_you_mean(name, names));
 }
 
 TensorFile read_safetensors(const fs::path& path) {
   const std::uint64_t file_bytes = size_for_reading(path);
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw Error(ExitCode::bad_input, "cannot read " + path.string() + ": no permission; change it");
+  if (!stream) throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": no permission; change it");
   Header header = read_header(stream, file_bytes, path);
   TensorFile file;
   file.metadata = std::move(header.metadata);

@@ -27,9 +27,10 @@ constexpr std::size_t max_metadata = 4096;
 constexpr int deepest = 64;
 constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the format
 
-[[noreturn]] void refuse(const std::string& where, const std::string& what) {
-  throw Error(ExitCode::bad_input,
-              "cannot read " + where + ": " + what + "; the file is damaged, get or write it again");
+template <class... What>
+[[noreturn]] void refuse(const std::string& where, const What&... what) {
+  throw Error(ExitCode::bad_input, "cannot read ", where, ": ", what...,
+              "; the file is damaged, get or write it again");
 }
 
 /// A value as a message names what was found.
@@ -50,7 +51,7 @@ class HeaderReader {
       std::ignore = Json::parse(
           text, [this](int depth, Json::parse_event_t event, Json& value) { return keeps(depth, event, value); });
     } catch (const Json::parse_error& error) {
-      refuse(where_, "the header is not valid JSON at its byte " + std::to_string(error.byte));
+      refuse(where_, "the header is not valid JSON at its byte ", error.byte);
     } catch (const Json::exception&) {
       refuse(where_, "the header is not valid JSON: a number in it is too large");
     }
@@ -61,13 +62,13 @@ class HeaderReader {
   /// Whether the parser keeps what it has just read: the fields of the entry that it is in.
   bool keeps(int depth, Json::parse_event_t event, Json& value) {
     using Event = Json::parse_event_t;
-    if (depth > deepest) refuse(where_, position() + ": lists in lists without end");
+    if (depth > deepest) refuse(where_, position(), ": lists in lists without end");
     if (event == Event::key) return depth == 1 ? begin_entry(value) : depth == 2 ? begin_field(value) : true;
     if (event == Event::object_end && depth == 1) end_entry(value);
     if (event == Event::array_start && depth < 2) unexpected(Json::array(), "an object");
     if (event == Event::value && depth < 2 && !(value.is_null() && is_metadata())) unexpected(value, "an object");
     if (event == Event::value && depth == 3 && ++numbers_ > max_axes && is_known_)
-      refuse(where_, position() + ": more than 32 axes");
+      refuse(where_, position(), ": more than 32 axes");
     return depth != 1 || event == Event::object_start;
   }
 
@@ -85,7 +86,7 @@ class HeaderReader {
     numbers_ = 0;
     is_known_ = field_ == "dtype" || field_ == "shape" || field_ == "data_offsets";
     if (!is_known_ && !is_metadata()) return false;
-    if (!seen_.insert(field_).second) refuse(where_, position() + " is there twice");
+    if (!seen_.insert(field_).second) refuse(where_, position(), " is there twice");
     if (seen_.size() > max_metadata) refuse(where_, "__metadata__ has more than 4096 fields");
     return true;
   }
@@ -96,7 +97,7 @@ class HeaderReader {
       return;
     }
     for (const char* field : {"dtype", "shape", "data_offsets"}) {
-      if (!entry.contains(field)) refuse(where_, "tensor " + in_quotes(name_) + " has no field '" + field + "'");
+      if (!entry.contains(field)) refuse(where_, "tensor ", in_quotes(name_), " has no field '", field, "'");
     }
     HeaderEntry& read = header_.entries.emplace_back();
     read.name = name_;
@@ -106,12 +107,12 @@ class HeaderReader {
     if (!known) read.other_type = type;
     for (const std::uint64_t size : numbers_of("shape", entry["shape"])) {
       if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        refuse(where_, position() + ": the size is larger than any memory");
+        refuse(where_, position(), ": the size is larger than any memory");
       read.shape.push_back(static_cast<std::int64_t>(size));
     }
     const std::vector<std::uint64_t> offsets = numbers_of("data_offsets", entry["data_offsets"]);
     if (offsets.size() != 2)
-      refuse(where_, position() + (offsets.size() < 2 ? ": fewer than two numbers" : ": more than two numbers"));
+      refuse(where_, position(), offsets.size() < 2 ? ": fewer than two numbers" : ": more than two numbers");
     read.begin = offsets[0];
     read.end = offsets[1];
   }
@@ -140,7 +141,7 @@ class HeaderReader {
     return "tensor " + in_quotes(name_) + (field_.empty() ? "" : ", field " + in_quotes(field_));
   }
   [[noreturn]] void unexpected(const Json& found, const std::string& wanted) const {
-    refuse(where_, position() + ": " + described(found) + " where " + wanted + " should be");
+    refuse(where_, position(), ": ", described(found), " where ", wanted, " should be");
   }
 
   const std::string& where_;
@@ -155,17 +156,16 @@ class HeaderReader {
 void check_entry(const HeaderEntry& entry, std::uint64_t data_bytes, const std::string& where) {
   const std::string tensor = "tensor " + in_quotes(entry.name);
   const std::string range = std::to_string(entry.begin) + " to " + std::to_string(entry.end);
-  if (entry.begin > entry.end) refuse(where, tensor + ", field 'data_offsets': " + range + " runs backwards");
+  if (entry.begin > entry.end) refuse(where, tensor, ", field 'data_offsets': ", range, " runs backwards");
   if (entry.end > data_bytes) {
-    refuse(where, tensor + ", field 'data_offsets': " + range + " reaches beyond the " + std::to_string(data_bytes) +
-                      " bytes of data in the file");
+    refuse(where, tensor, ", field 'data_offsets': ", range, " reaches beyond the ", data_bytes,
+           " bytes of data in the file");
   }
   if (!entry.other_type.empty()) return;
   const auto bytes = bytes_of(entry.type, entry.shape);
-  if (!bytes) refuse(where, tensor + ", field 'shape': the size is larger than any memory");
+  if (!bytes) refuse(where, tensor, ", field 'shape': the size is larger than any memory");
   if (*bytes != entry.end - entry.begin) {
-    refuse(where, tensor + ": its shape takes " + std::to_string(*bytes) + " bytes, its 'data_offsets' hold " +
-                      std::to_string(entry.end - entry.begin));
+    refuse(where, tensor, ": its shape takes ", *bytes, " bytes, its 'data_offsets' hold ", entry.end - entry.begin);
   }
 }
 
@@ -177,15 +177,14 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes, c
   std::uint64_t position = 0;
   for (const HeaderEntry& entry : entries) {
     if (entry.begin != position) {
-      refuse(where, "tensor " + in_quotes(entry.name) + ", field 'data_offsets': begins at " +
-                        std::to_string(entry.begin) +
-                        (entry.begin < position ? ", overlapping" : ", with a gap behind") +
-                        " the tensor before it, which ends at " + std::to_string(position));
+      refuse(where, "tensor ", in_quotes(entry.name), ", field 'data_offsets': begins at ", entry.begin,
+             entry.begin < position ? ", overlapping" : ", with a gap behind", " the tensor before it, which ends at ",
+             position);
     }
     position = entry.end;
   }
   if (position != data_bytes) {
-    refuse(where, std::to_string(data_bytes - position) + " bytes at the end belong to no tensor");
+    refuse(where, data_bytes - position, " bytes at the end belong to no tensor");
   }
 }
 
@@ -195,7 +194,7 @@ void check_names(const std::vector<HeaderEntry>& entries, const std::string& whe
   for (const HeaderEntry& entry : entries) names.push_back(entry.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) refuse(where, "tensor " + in_quotes(*twice) + " is there twice");
+  if (twice != names.end()) refuse(where, "tensor ", in_quotes(*twice), " is there twice");
 }
 
 }  // namespace
@@ -205,13 +204,12 @@ void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const s
   std::memcpy(&pointer, lfs_pointer.data(), sizeof pointer);
   if (length == pointer) refuse_lfs_pointer(where);
   if (file_bytes < header_length_bytes)
-    refuse(where, "with " + bytes_text(static_cast<std::int64_t>(file_bytes)) + " it is too short for a header");
+    refuse(where, "with ", bytes_text(static_cast<std::int64_t>(file_bytes)), " it is too short for a header");
   if (length > file_bytes - header_length_bytes) {
-    refuse(where, "the header's length of " + std::to_string(length) + " bytes does not fit into the " +
-                      std::to_string(file_bytes) +
-                      " bytes of the file, so this is no safetensors file or a part of one");
+    refuse(where, "the header's length of ", length, " bytes does not fit into the ", file_bytes,
+           " bytes of the file, so this is no safetensors file or a part of one");
   }
-  if (length > longest_header) refuse(where, "the header is longer than " + bytes_text(longest_header));
+  if (length > longest_header) refuse(where, "the header is longer than ", bytes_text(longest_header));
 }
 
 std::string_view header_text(std::span<const std::byte> file, const std::string& where) {

@@ -14,9 +14,10 @@ namespace {
 
 constexpr std::size_t longest_pattern = std::size_t{1} << 16;
 
-[[noreturn]] void refuse(const std::string& pattern, const std::string& why) {
-  throw Error(ExitCode::bad_input,
-              "the regular expression \"" + terminal_text(pattern.substr(0, 200)) + "\" is not supported: " + why);
+template <class... What>
+[[noreturn]] void refuse(const std::string& pattern, const What&... why) {
+  throw Error(ExitCode::bad_input, "the regular expression \"", terminal_text(pattern.substr(0, 200)),
+              "\" is not supported: ", why...);
 }
 
 /// What is written otherwise for PCRE2, outside and inside of brackets; nullptr: it has no such thing.
@@ -45,7 +46,7 @@ std::string translated(const std::string& pattern) {
         std::ranges::find_if(translations, [&](const Translation& one) { return rest.starts_with(one.from); });
     if (known != std::end(translations)) {
       const char* text = is_inside ? known->inside : known->outside;
-      if (text == nullptr) refuse(pattern, "\"" + std::string(known->from) + "\" inside brackets");
+      if (text == nullptr) refuse(pattern, "\"", known->from, "\" inside brackets");
       out += text;
       is_inside = is_inside || known->from[0] == '[';
       rest.remove_prefix(known->from.size());

@@ -111,8 +111,8 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
     const auto* syntax = dynamic_cast<const json::parse_error*>(&error);
     const std::string why =
         syntax == nullptr ? error.what() : "this is not JSON at byte " + std::to_string(syntax->byte);
-    throw Error(ExitCode::bad_input,
-                path.string() + ": " + why + "; give the tokenizer.json of the model, or take it out of the folder");
+    throw Error(ExitCode::bad_input, path.string(), ": ", why,
+                "; give the tokenizer.json of the model, or take it out of the folder");
   }
   return file;
 }

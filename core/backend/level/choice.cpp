@@ -14,18 +14,17 @@ const CpuLevel& choose_level(std::span<const CpuLevel> levels, std::string_view 
     names += (names.empty() ? "" : ", ") + std::string(level.name);
   }
   if (best == nullptr) {
-    throw Error(ExitCode::failure, "this processor is older than " + std::string(levels.front().name) +
-                                       ", for which the program was built; build it from source on this machine");
+    throw Error(ExitCode::failure, "this processor is older than ", levels.front().name,
+                ", for which the program was built; build it from source on this machine");
   }
   if (wanted.empty()) return *best;
   for (const CpuLevel& level : levels) {
     if (level.name != wanted && !level.name.ends_with("-" + std::string(wanted))) continue;
     if (level.is_supported) return level;
-    throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for " + std::string(level.name) +
-                                     ", whose instructions this processor lacks; it can run " +
-                                     std::string(best->name));
+    throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for ", level.name,
+                ", whose instructions this processor lacks; it can run ", best->name);
   }
-  throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for \"" + std::string(wanted) + "\"; there are " + names);
+  throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for \"", wanted, "\"; there are ", names);
 }
 
 }  // namespace afterglow

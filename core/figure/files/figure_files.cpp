@@ -75,8 +75,8 @@ std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, s
   refuse_nul(path);
   const auto from_name = format_of(path.extension().string());
   if (formats.empty() && !from_name) {
-    throw Error(ExitCode::usage,
-                "cannot write " + path.string() + ": its name says no format; end it in .svg, .pdf, .png or .csv");
+    throw Error(ExitCode::usage, "cannot write ", path.string(),
+                ": its name says no format; end it in .svg, .pdf, .png or .csv");
   }
   if (formats.empty()) formats = {*from_name};
   fs::path stem = path;

@@ -6,9 +6,9 @@ namespace afterglow {
 namespace {
 
 [[noreturn]] void throw_missing(const std::string& kind) {
-  throw Error(ExitCode::failure, "cannot write " + kind +
-                                     ": this build has no cairo; install libcairo2-dev and configure with "
-                                     "-DAFTERGLOW_FIGURES=ON, or write SVG, which needs nothing");
+  throw Error(ExitCode::failure, "cannot write ", kind,
+              ": this build has no cairo; install libcairo2-dev and configure with -DAFTERGLOW_FIGURES=ON, or write "
+              "SVG, which needs nothing");
 }
 
 }  // namespace

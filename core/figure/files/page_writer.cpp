@@ -38,8 +38,8 @@ using FontOptions = std::unique_ptr<cairo_font_options_t, CairoRelease>;
 void check(cairo_status_t status, const char* what) {
   if (status == CAIRO_STATUS_SUCCESS) return;
   const ExitCode code = status == CAIRO_STATUS_NO_MEMORY ? ExitCode::out_of_memory : ExitCode::failure;
-  throw Error(code, std::string("cannot draw the ") + what + ": cairo says " + cairo_status_to_string(status) +
-                        "; try a smaller page or write SVG");
+  throw Error(code, "cannot draw the ", what, ": cairo says ", cairo_status_to_string(status),
+              "; try a smaller page or write SVG");
 }
 
 cairo_status_t append_bytes(void* closure, const unsigned char* data, unsigned int length) {
@@ -347,9 +347,8 @@ std::string png_bytes(const Figure& figure, const PageSize& wanted, const Theme&
   const double scale = dots_per_inch / 72;
   const double width = std::round(page.width_pt() * scale), height = std::round(page.height_pt() * scale);
   if (!(width >= 1 && height >= 1 && width <= max_pixels && height <= max_pixels)) {
-    throw Error(ExitCode::bad_input, "cannot draw a PNG of " + std::to_string(std::llround(page.width_mm)) + " mm at " +
-                                         number_text(dots_per_inch) +
-                                         " dpi: at most 16,000 pixels a side; choose a smaller size or PDF");
+    throw Error(ExitCode::bad_input, "cannot draw a PNG of ", std::llround(page.width_mm), " mm at ",
+                number_text(dots_per_inch), " dpi: at most 16,000 pixels a side; choose a smaller size or PDF");
   }
   const Surface surface(
       cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height)));

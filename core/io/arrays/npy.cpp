@@ -248,8 +248,8 @@ std::filesystem::path write_npz(const std::filesystem::path& path, std::span<con
     }
     total += member.header.size() + member.data.size() + 2 * member.name.size() + 128;
     if (total >= 0xFFFFFFFFu || tensors.size() >= 0xFFFFu)
-      throw Error(ExitCode::failure, "cannot write " + path.string() +
-                                         ": an .npz of more than 4 GiB is not written here; export safetensors");
+      throw Error(ExitCode::failure, "cannot write ", path.string(),
+                  ": an .npz of more than 4 GiB is not written here; export safetensors");
     member.size = static_cast<std::uint32_t>(member.header.size() + member.data.size());
     member.crc = ~crc_of(crc_of(~0u, std::as_bytes(std::span(member.header))), member.data);
   }
