@@ -1,20 +1,17 @@
 // Karhunen-Loeve modes: the two strategies, and the history that is decomposed after every row.
 #include "core/analysis/kl_decompose.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <deque>
 
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/symmetric_eigen.h"
 #include "core/analysis/linear_algebra/toeplitz_eigen.h"
 
 namespace afterglow {
 
 namespace {
-
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Rows = Eigen::Map<const RowMajor>;
 
 constexpr double min_eigenvalue = 1e-12;  // under the root of eq. 8
 constexpr double null_share = 1e-13;      // of the largest eigenvalue: below it a direction is rounding
@@ -212,7 +209,7 @@ bool parse_kl_kernel(const std::string& name, KlKernel& kernel) {
 
 KlDecomposition kl_decompose(const KlConfig& config, std::span<const double> history, int rows, int width) {
   if (rows <= 0 || width <= 0 || history.size() != static_cast<std::size_t>(rows) * width) return {};
-  const Rows all(history.data(), rows, width);
+  const RowMajorView all(history.data(), rows, width);
   if (!all.allFinite()) return {};
   const RowMajor centred = all.rowwise() - all.colwise().mean();
   const Eigen::Index count = std::min(config.components, rows);
@@ -236,9 +233,9 @@ std::vector<double> kl_explained_variance(const KlDecomposition& kl) {
 }
 
 std::vector<double> kl_reconstruction_errors(const KlDecomposition& kl, std::span<const double> history) {
-  const Rows all(history.data(), kl.rows, kl.width);
+  const RowMajorView all(history.data(), kl.rows, kl.width);
   const RowMajor centred = all.rowwise() - all.colwise().mean();
-  const Rows modes(kl.modes.data(), kl.rows, kl.count);
+  const RowMajorView modes(kl.modes.data(), kl.rows, kl.count);
   const Eigen::VectorXd energy = (modes.transpose() * centred).rowwise().squaredNorm();
   const double total = centred.squaredNorm();
   std::vector<double> errors;

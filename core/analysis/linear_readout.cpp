@@ -4,15 +4,15 @@
 #include <Eigen/Dense>
 #include <limits>
 
+#include "core/analysis/linear_algebra/row_major.h"
+
 namespace afterglow {
 
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 /// One column for each list and choice: 1 where the sample has it, less the mean.
-Matrix targets_of(std::span<const std::vector<int>> labels, int fitted, int choices) {
-  Matrix y = Matrix::Zero(fitted, static_cast<Eigen::Index>(labels.size()) * choices);
+RowMajor targets_of(std::span<const std::vector<int>> labels, int fitted, int choices) {
+  RowMajor y = RowMajor::Zero(fitted, static_cast<Eigen::Index>(labels.size()) * choices);
   for (std::size_t list = 0; list < labels.size(); ++list) {
     for (int i = 0; i < fitted; ++i)
       y(i, static_cast<Eigen::Index>(list) * choices + labels[list][static_cast<std::size_t>(i)]) = 1;
@@ -31,16 +31,16 @@ std::vector<double> readout_accuracies(std::span<const double> features, int sam
     if (static_cast<int>(list.size()) != samples) return {};
   }
   const auto width = static_cast<Eigen::Index>(features.size() / static_cast<std::size_t>(samples));
-  Matrix x = Eigen::Map<const Matrix>(features.data(), samples, width);
+  RowMajor x = RowMajorView(features.data(), samples, width);
   if (!x.allFinite()) return std::vector<double>(labels.size(), std::numeric_limits<double>::quiet_NaN());
   const Eigen::RowVectorXd mean = x.topRows(fitted).colwise().mean();
   x.rowwise() -= mean;
-  const Matrix kernel = x * x.topRows(fitted).transpose();
-  Matrix system = kernel.topRows(fitted);
+  const RowMajor kernel = x * x.topRows(fitted).transpose();
+  RowMajor system = kernel.topRows(fitted);
   const double scale = system.trace() / fitted;
   system.diagonal().array() += ridge * scale + std::numeric_limits<double>::min();
-  const Matrix weights = system.ldlt().solve(targets_of(labels, fitted, choices));
-  const Matrix answers = kernel.bottomRows(samples - fitted) * weights;
+  const RowMajor weights = system.ldlt().solve(targets_of(labels, fitted, choices));
+  const RowMajor answers = kernel.bottomRows(samples - fitted) * weights;
   std::vector<double> accuracies;
   for (std::size_t list = 0; list < labels.size(); ++list) {
     int right = 0;

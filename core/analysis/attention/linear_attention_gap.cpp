@@ -1,20 +1,16 @@
 // The distance between linear attention and ridge retrieval.
 #include "core/analysis/attention/linear_attention_gap.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <limits>
 
 #include "core/analysis/koopman/ska_head.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 
 namespace {
-
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
 
 LinearAttentionGap::Query compare(const Eigen::VectorXd& linear, const Eigen::VectorXd& ridge, double shared_factor) {
   LinearAttentionGap::Query result;
@@ -38,7 +34,7 @@ LinearAttentionGap linear_attention_gap(std::span<const double> G, std::span<con
   SkaHead head{.rank = rank, .value_width = value_width, .G = G, .M = no_transitions, .C = C, .ridge = ridge};
   const SkaOperators operators = ska_operators(head);
   if (operators.empty() || queries.size() % static_cast<std::size_t>(rank) != 0) return result;
-  const View rows(queries.data(), static_cast<Eigen::Index>(queries.size()) / rank, rank);
+  const RowMajorView rows(queries.data(), static_cast<Eigen::Index>(queries.size()) / rank, rank);
   if (!rows.allFinite()) return result;
 
   const SymmetricRange range = symmetric_range(G, rank);
@@ -48,7 +44,7 @@ LinearAttentionGap linear_attention_gap(std::span<const double> G, std::span<con
   const double sum = result.lambda_min + result.lambda_max;
   result.contraction = (result.lambda_max - result.lambda_min) / sum;
   result.shared_factor = 2.0 * result.lambda_min * (result.lambda_max / sum);
-  const View covariance(C.data(), value_width, rank), B(operators.value_map.data(), value_width, rank);
+  const RowMajorView covariance(C.data(), value_width, rank), B(operators.value_map.data(), value_width, rank);
   const double norm_C = spectral_norm(C, value_width, rank);
   for (Eigen::Index i = 0; i < rows.rows(); ++i) {
     const Eigen::VectorXd q = rows.row(i).transpose();
@@ -66,7 +62,7 @@ std::vector<double> ridge_gradient_step(std::span<const double> B, std::span<con
   const std::size_t width = B.size() / r, tokens = keys.size() / r;
   if (values.size() != tokens * width) return {};
   const auto rows = [](std::size_t size) { return static_cast<Eigen::Index>(size); };
-  const View map(B.data(), rows(width), rows(r)), Z(keys.data(), rows(tokens), rows(r)),
+  const RowMajorView map(B.data(), rows(width), rows(r)), Z(keys.data(), rows(tokens), rows(r)),
       V(values.data(), rows(tokens), rows(width));
   const RowMajor missed = V - Z * map.transpose();
   const RowMajor gradient = 2.0 * ridge * map - 2.0 * missed.transpose() * Z;
@@ -80,8 +76,8 @@ double largest_difference(std::span<const double> A, std::span<const double> B, 
   if (r == 0 || A.empty() || A.size() != B.size() || A.size() % r != 0 || queries.empty() || queries.size() % r != 0)
     return std::numeric_limits<double>::quiet_NaN();
   const auto width = static_cast<Eigen::Index>(A.size() / r);
-  const RowMajor difference = View(A.data(), width, rank) - View(B.data(), width, rank);
-  const View rows(queries.data(), static_cast<Eigen::Index>(queries.size() / r), rank);
+  const RowMajor difference = RowMajorView(A.data(), width, rank) - RowMajorView(B.data(), width, rank);
+  const RowMajorView rows(queries.data(), static_cast<Eigen::Index>(queries.size() / r), rank);
   const RowMajor answers = rows * difference.transpose();
   return answers.rowwise().norm().maxCoeff();
 }

@@ -1,21 +1,16 @@
 // Query Jacobians of SKA and softmax attention.
 #include "core/analysis/attention/query_jacobian.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/singular_values.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 
 namespace {
-
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
-
-std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
 /// Softmax weights, their largest m, and 1 - m without cancellation.
 struct Weights {
@@ -36,7 +31,8 @@ struct Weights {
 };
 
 /// The covariance form sum w (v - mean)(k - mean)^T keeps its digits where one weight is almost 1.
-std::vector<double> attention_jacobian(const View& K, const View& V, const Eigen::VectorXd& w, double scale) {
+std::vector<double> attention_jacobian(const RowMajorView& K, const RowMajorView& V, const Eigen::VectorXd& w,
+                                       double scale) {
   const Eigen::RowVectorXd mean_key = w.transpose() * K, mean_value = w.transpose() * V;
   const RowMajor centred_keys = K.rowwise() - mean_key, centred_values = V.rowwise() - mean_value;
   return stored(scale * (centred_values.transpose() * w.asDiagonal() * centred_keys));
@@ -66,8 +62,8 @@ std::vector<AttentionJacobian> attention_query_jacobians(std::span<const double>
   if (tokens < 1 || rank < 1 || values.empty() || values.size() % tokens != 0 || queries.size() % rank != 0) return {};
   if (keys.size() != static_cast<std::size_t>(tokens) * static_cast<std::size_t>(rank)) return {};
   const int width = static_cast<int>(values.size()) / tokens;
-  const View K(keys.data(), tokens, rank), V(values.data(), tokens, width);
-  const View Q(queries.data(), static_cast<Eigen::Index>(queries.size()) / rank, rank);
+  const RowMajorView K(keys.data(), tokens, rank), V(values.data(), tokens, width);
+  const RowMajorView Q(queries.data(), static_cast<Eigen::Index>(queries.size()) / rank, rank);
   if (!K.allFinite() || !V.allFinite()) return {};
   const double norms = attention_norms(keys, values, tokens, rank, scale);
   std::vector<AttentionJacobian> results;
@@ -94,7 +90,8 @@ std::vector<double> attention_answer(std::span<const double> keys, std::span<con
   if (query.empty() || keys.empty() || keys.size() % query.size() != 0) return {};
   const auto rank = static_cast<Eigen::Index>(query.size()), tokens = static_cast<Eigen::Index>(keys.size()) / rank;
   if (values.empty() || values.size() % static_cast<std::size_t>(tokens) != 0) return {};
-  const View K(keys.data(), tokens, rank), V(values.data(), tokens, static_cast<Eigen::Index>(values.size()) / tokens);
+  const RowMajorView K(keys.data(), tokens, rank),
+      V(values.data(), tokens, static_cast<Eigen::Index>(values.size()) / tokens);
   const Eigen::VectorXd scores = scale * (K * Eigen::Map<const Eigen::VectorXd>(query.data(), rank));
   if (!scores.allFinite()) return {};
   return stored(V.transpose() * Weights(scores).w);
@@ -139,8 +136,8 @@ std::optional<SkaJacobian> ska_query_jacobian(const SkaHead& head) {
   const SkaOperators operators = ska_operators(head);
   if (operators.empty() || head.value_width < 1) return std::nullopt;
   const int r = head.rank, P = head.value_width;
-  const View L(operators.L.data(), r, r), A(operators.A.data(), r, r);
-  RowMajor product = View(operators.readout.data(), P, r);
+  const RowMajorView L(operators.L.data(), r, r), A(operators.A.data(), r, r);
+  RowMajor product = RowMajorView(operators.readout.data(), P, r);
   for (int k = 0; k < head.power; ++k) product = product * A;
   const RowMajor J = head.eta * L.transpose().triangularView<Eigen::Upper>().solve(product.transpose()).transpose();
   if (!J.allFinite()) return std::nullopt;

@@ -3,25 +3,19 @@
 #include "core/analysis/attention/token_weights.h"
 
 #include <Eigen/Cholesky>
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <optional>
+
+#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
-
 WeightMatrix finished(const RowMajor& weights) {
   if (!weights.allFinite()) return {};
   return {weights.data(), weights.data() + weights.size()};
-}
-
-bool is_finite(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
 }
 
 /// scale q_t . k_s for all pairs; nothing when the sizes do not fit or a number is not finite.
@@ -30,7 +24,7 @@ std::optional<RowMajor> scores(std::span<const double> keys, std::span<const dou
   if (tokens < 1 || keys.empty() || keys.size() % tokens != 0 || queries.size() != keys.size()) return std::nullopt;
   const Eigen::Index width = static_cast<Eigen::Index>(keys.size()) / tokens;
   const RowMajor products =
-      scale * (View(queries.data(), tokens, width) * View(keys.data(), tokens, width).transpose());
+      scale * (RowMajorView(queries.data(), tokens, width) * RowMajorView(keys.data(), tokens, width).transpose());
   if (!products.allFinite()) return std::nullopt;
   return products;
 }
@@ -45,18 +39,18 @@ bool is_sound(const SkaTokens& head) {
   const bool sizes = head.keys.size() == tokens * r && head.queries.size() == tokens * r &&
                      head.L.size() == groups * r * r && head.A_w.size() == groups * r * r && head.m.size() == groups &&
                      head.sigma.size() == groups && (head.mask.empty() || head.mask.size() == tokens);
-  return sizes && is_finite(head.keys) && is_finite(head.queries) && is_finite(head.L) && is_finite(head.A_w) &&
-         is_finite(head.m) && is_finite(head.sigma);
+  return sizes && all_finite(head.keys) && all_finite(head.queries) && all_finite(head.L) && all_finite(head.A_w) &&
+         all_finite(head.m) && all_finite(head.sigma);
 }
 
 /// (1 / m^2) L^-T A^K L^-1 q for the queries of group g, one a column: their products with raw keys are the weights.
 Eigen::MatrixXd prepared_queries(const SkaTokens& head, int g, int first, int count) {
   const int r = head.rank;
   const std::ptrdiff_t matrix = static_cast<std::ptrdiff_t>(g) * r * r;
-  const View L(head.L.data() + matrix, r, r), A_w(head.A_w.data() + matrix, r, r);
+  const RowMajorView L(head.L.data() + matrix, r, r), A_w(head.A_w.data() + matrix, r, r);
   const double m = head.m[static_cast<std::size_t>(g)];
   const double scale = head.gamma / std::max(head.sigma[static_cast<std::size_t>(g)], 1.0);
-  Eigen::MatrixXd columns = View(head.queries.data(), head.tokens, r).middleRows(first, count).transpose() / m;
+  Eigen::MatrixXd columns = RowMajorView(head.queries.data(), head.tokens, r).middleRows(first, count).transpose() / m;
   L.triangularView<Eigen::Lower>().solveInPlace(columns);
   for (int k = 0; k < head.power; ++k) columns = scale * (A_w * columns);
   L.transpose().triangularView<Eigen::Upper>().solveInPlace(columns);
@@ -67,7 +61,7 @@ Eigen::MatrixXd prepared_queries(const SkaTokens& head, int g, int first, int co
 
 WeightMatrix ska_token_weights(const SkaTokens& head) {
   if (!is_sound(head)) return {};
-  const View keys(head.keys.data(), head.tokens, head.rank);
+  const RowMajorView keys(head.keys.data(), head.tokens, head.rank);
   RowMajor weights = RowMajor::Zero(head.tokens, head.tokens);
   for (int g = 0; g < groups_of(head); ++g) {
     const int first = g * head.piece, count = std::min(head.piece, head.tokens - first);
@@ -123,16 +117,16 @@ WeightMatrix delta_token_weights(const DeltaTokens& head) {
   if (!scores(head.keys, head.queries, head.tokens, 1.0)) return {};
   const Eigen::Index T = head.tokens, width = static_cast<Eigen::Index>(head.keys.size()) / T;
   const auto fits = [&](std::span<const double> values, Eigen::Index count) {
-    return static_cast<Eigen::Index>(values.size()) == count && is_finite(values);
+    return static_cast<Eigen::Index>(values.size()) == count && all_finite(values);
   };
   const bool by_channel = head.log_decay.size() == head.keys.size() && width > 1;
   if (!head.beta.empty() && !fits(head.beta, T)) return {};
   if (!head.log_decay.empty() && !fits(head.log_decay, by_channel ? T * width : T)) return {};
-  const View keys(head.keys.data(), T, width), queries(head.queries.data(), T, width);
+  const RowMajorView keys(head.keys.data(), T, width), queries(head.queries.data(), T, width);
   RowMajor decays = RowMajor::Ones(T, width);
-  if (by_channel) decays = View(head.log_decay.data(), T, width).array().exp();
+  if (by_channel) decays = RowMajorView(head.log_decay.data(), T, width).array().exp();
   if (!by_channel && !head.log_decay.empty())
-    decays = View(head.log_decay.data(), T, 1).array().exp().matrix().replicate(1, width);
+    decays = RowMajorView(head.log_decay.data(), T, 1).array().exp().matrix().replicate(1, width);
   RowMajor weights = RowMajor::Zero(T, T);
   for (Eigen::Index t = 0; t < T; ++t) {
     Eigen::RowVectorXd reader = head.scale * queries.row(t);
@@ -149,9 +143,9 @@ WeightMatrix delta_token_weights(const DeltaTokens& head) {
 WeightMatrix kalman_token_weights(std::span<const double> keys, std::span<const double> queries,
                                   std::span<const double> weights, double ridge, int tokens) {
   if (!scores(keys, queries, tokens, 1.0) || !(ridge > 0)) return {};
-  if (!weights.empty() && (weights.size() != static_cast<std::size_t>(tokens) || !is_finite(weights))) return {};
+  if (!weights.empty() && (weights.size() != static_cast<std::size_t>(tokens) || !all_finite(weights))) return {};
   const Eigen::Index width = static_cast<Eigen::Index>(keys.size()) / tokens;
-  const View key(keys.data(), tokens, width), query(queries.data(), tokens, width);
+  const RowMajorView key(keys.data(), tokens, width), query(queries.data(), tokens, width);
   Eigen::MatrixXd gram = ridge * Eigen::MatrixXd::Identity(width, width);
   RowMajor result = RowMajor::Zero(tokens, tokens);
   for (int t = 0; t < tokens; ++t) {

@@ -1,33 +1,24 @@
 // Sensitivities of a softmax routing by its closed form, and what they add up to.
 #include "core/analysis/influence/smooth_routing.h"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/analysis/influence/influence.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 
 namespace {
 
-using RowMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using RowView = Eigen::Map<const RowMatrix>;
-
-double norm_of(const RowMatrix& A) {
-  return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
-                       static_cast<int>(A.cols()));
-}
-
 /// Turns the pairs of one head's rows as rotary position code does at this token.
-void turn(Eigen::Ref<RowMatrix> rows, double base, int token) {
+void turn(Eigen::Ref<RowMajor> rows, double base, int token) {
   if (!(base > 0)) return;
   const auto width = rows.rows();
   for (Eigen::Index i = 0; i + 1 < width; i += 2) {
     const double angle = token * std::pow(base, -static_cast<double>(i) / static_cast<double>(width));
-    const RowMatrix first = rows.row(i), second = rows.row(i + 1);
+    const RowMajor first = rows.row(i), second = rows.row(i + 1);
     rows.row(i) = std::cos(angle) * first - std::sin(angle) * second;
     rows.row(i + 1) = std::sin(angle) * first + std::cos(angle) * second;
   }
@@ -36,7 +27,7 @@ void turn(Eigen::Ref<RowMatrix> rows, double base, int token) {
 /// One head of a routing as the formulas need it; everything is turned to where it stands.
 class RoutedHead {
  public:
-  RoutedHead(const SmoothRouting& routing, int head, const RowMatrix& jacobian, int source)
+  RoutedHead(const SmoothRouting& routing, int head, const RowMajor& jacobian, int source)
       : routing_(routing),
         alpha_(routing.alpha.data() + std::size_t(head) * routing.tokens * routing.tokens, routing.tokens,
                routing.tokens),
@@ -48,12 +39,12 @@ class RoutedHead {
     query_jacobian_ = rows_of(routing.query, head, routing.head_width) * jacobian;
     turn(key_jacobian_, routing.rotary_base, source);
     turn(query_jacobian_, routing.rotary_base, source);
-    values_ = RowView(routing.values.data(), routing.tokens, routing.key_heads * routing.value_width)
+    values_ = RowMajorView(routing.values.data(), routing.tokens, routing.key_heads * routing.value_width)
                   .middleCols(key_head * routing.value_width, routing.value_width);
     value_jacobian_ = routing.value.weight.empty()
-                          ? RowMatrix::Zero(routing.value_width, jacobian.cols())
-                          : RowMatrix(rows_of(routing.value, key_head, routing.value_width) * jacobian);
-    value_norm_ = norm_of(value_jacobian_);
+                          ? RowMajor::Zero(routing.value_width, jacobian.cols())
+                          : RowMajor(rows_of(routing.value, key_head, routing.value_width) * jacobian);
+    value_norm_ = spectral_norm(value_jacobian_);
   }
   double weight(int t) const { return alpha_(t, source_); }
   /// |∂logit_t,source/∂x|, t > source.
@@ -64,28 +55,28 @@ class RoutedHead {
     return weight(t) * (value_norm_ + moved * logit_slope(t));
   }
   /// ∂o_t/∂x at t = source, where the query moves as well.
-  RowMatrix own() const {
-    const RowMatrix answer = alpha_.row(source_) * values_, mean_key = alpha_.row(source_) * keys_;
-    RowMatrix total = weight(source_) * value_jacobian_;
+  RowMajor own() const {
+    const RowMajor answer = alpha_.row(source_) * values_, mean_key = alpha_.row(source_) * keys_;
+    RowMajor total = weight(source_) * value_jacobian_;
     total += (routing_.scale * weight(source_)) * (values_.row(source_) - answer).transpose() *
              (queries_.row(source_) * key_jacobian_);
-    const RowMatrix spread = alpha_.row(source_).transpose().asDiagonal() * (keys_.rowwise() - mean_key.row(0));
+    const RowMajor spread = alpha_.row(source_).transpose().asDiagonal() * (keys_.rowwise() - mean_key.row(0));
     total += routing_.scale * (values_.transpose() * spread) * query_jacobian_;
     return total;
   }
 
  private:
-  RowMatrix rows_of(const TokenMap& map, int head, int height) const {
-    return RowView(map.weight.data() + std::size_t(head) * height * routing_.width, height, routing_.width);
+  RowMajor rows_of(const TokenMap& map, int head, int height) const {
+    return RowMajorView(map.weight.data() + std::size_t(head) * height * routing_.width, height, routing_.width);
   }
-  RowMatrix mapped(const TokenMap& map, int head) const {
-    const RowView inputs(routing_.inputs.data(), routing_.tokens, routing_.width);
-    RowMatrix result = inputs * rows_of(map, head, routing_.head_width).transpose();
+  RowMajor mapped(const TokenMap& map, int head) const {
+    const RowMajorView inputs(routing_.inputs.data(), routing_.tokens, routing_.width);
+    RowMajor result = inputs * rows_of(map, head, routing_.head_width).transpose();
     if (!map.bias.empty())
       result.rowwise() += Eigen::Map<const Eigen::RowVectorXd>(
           map.bias.data() + std::ptrdiff_t(head) * routing_.head_width, routing_.head_width);
     for (int t = 0; t < routing_.tokens; ++t) {
-      RowMatrix column = result.row(t).transpose();
+      RowMajor column = result.row(t).transpose();
       turn(column, routing_.rotary_base, t);
       result.row(t) = column.transpose();
     }
@@ -93,10 +84,10 @@ class RoutedHead {
   }
 
   const SmoothRouting& routing_;
-  RowView alpha_;
+  RowMajorView alpha_;
   int source_;
-  RowMatrix queries_, keys_, values_;                         // [T*width of the head]
-  RowMatrix key_jacobian_, query_jacobian_, value_jacobian_;  // [width of the head*columns]
+  RowMajor queries_, keys_, values_;                         // [T*width of the head]
+  RowMajor key_jacobian_, query_jacobian_, value_jacobian_;  // [width of the head*columns]
   double value_norm_ = 0;
 };
 
@@ -119,10 +110,10 @@ bool fits(const SmoothRouting& r, std::span<const double> jacobian, int columns,
 std::vector<double> answer_sensitivity(const SmoothRouting& routing, std::span<const double> jacobian, int columns,
                                        int source) {
   if (!fits(routing, jacobian, columns, source)) return {};
-  const RowMatrix J = RowView(jacobian.data(), routing.width, columns);
+  const RowMajor J = RowMajorView(jacobian.data(), routing.width, columns);
   const int joined = routing.heads * routing.value_width;
   std::vector<double> squares(static_cast<std::size_t>(routing.tokens), 0.0);
-  RowMatrix own(joined, columns);
+  RowMajor own(joined, columns);
   for (int head = 0; head < routing.heads; ++head) {
     const RoutedHead of(routing, head, J, source);
     own.middleRows(head * routing.value_width, routing.value_width) = of.own();
@@ -130,19 +121,19 @@ std::vector<double> answer_sensitivity(const SmoothRouting& routing, std::span<c
   }
   double outlet = 1;
   if (!routing.output.empty()) {
-    const RowMatrix W = RowView(routing.output.data(), std::ptrdiff_t(routing.output.size()) / joined, joined);
-    outlet = norm_of(W);
-    own = RowMatrix(W * own);
+    const RowMajor W = RowMajorView(routing.output.data(), std::ptrdiff_t(routing.output.size()) / joined, joined);
+    outlet = spectral_norm(W);
+    own = RowMajor(W * own);
   }
   for (double& square : squares) square = outlet * std::sqrt(square);
-  squares[static_cast<std::size_t>(source)] = norm_of(own);
+  squares[static_cast<std::size_t>(source)] = spectral_norm(own);
   return squares;
 }
 
 std::vector<double> logit_sensitivity(const SmoothRouting& routing, std::span<const double> jacobian, int columns,
                                       int source) {
   if (!fits(routing, jacobian, columns, source)) return {};
-  const RoutedHead of(routing, 0, RowView(jacobian.data(), routing.width, columns), source);
+  const RoutedHead of(routing, 0, RowMajorView(jacobian.data(), routing.width, columns), source);
   std::vector<double> slopes(static_cast<std::size_t>(routing.tokens), 0.0);
   for (int t = source + 1; t < routing.tokens; ++t) slopes[std::size_t(t)] = of.weight(t) * of.logit_slope(t);
   return slopes;

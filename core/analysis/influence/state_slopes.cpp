@@ -5,21 +5,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/linear_algebra/row_major.h"
+
 namespace afterglow {
 
 namespace {
 
-using SlopeMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using SlopeVector = Eigen::VectorXd;
 
 auto rows_of(const std::vector<double>& values, std::size_t columns) {
   const auto width = static_cast<Eigen::Index>(columns);
-  return Eigen::Map<const SlopeMatrix>(values.data(), static_cast<Eigen::Index>(values.size()) / width, width);
+  return RowMajorView(values.data(), static_cast<Eigen::Index>(values.size()) / width, width);
 }
 
 /// The numbers of token t in a tensor that has `rows` x `columns` of them for each token.
-Eigen::Map<SlopeMatrix> at_token(std::vector<double>& values, Eigen::Index token, Eigen::Index rows,
-                                 Eigen::Index columns) {
+Eigen::Map<RowMajor> at_token(std::vector<double>& values, Eigen::Index token, Eigen::Index rows,
+                              Eigen::Index columns) {
   return {values.data() + token * rows * columns, rows, columns};
 }
 
@@ -111,7 +112,7 @@ namespace {
 
 /// The state after a token.
 struct RidgeMemory {
-  SlopeMatrix G, M, C;
+  RowMajor G, M, C;
   SlopeVector previous_key;
   double m = 0;
 };
@@ -121,7 +122,7 @@ using RidgeAdjoint = RidgeMemory;
 
 RidgeMemory nothing(const RidgeRun& run) {
   const auto r = static_cast<Eigen::Index>(run.rank), width = static_cast<Eigen::Index>(run.value_width);
-  return {SlopeMatrix::Zero(r, r), SlopeMatrix::Zero(r, r), SlopeMatrix::Zero(width, r), SlopeVector::Zero(r), 0};
+  return {RowMajor::Zero(r, r), RowMajor::Zero(r, r), RowMajor::Zero(width, r), SlopeVector::Zero(r), 0};
 }
 
 RidgeMemory after_token(const RidgeRun& run, const RidgeMemory& before, Eigen::Index t) {
@@ -137,20 +138,20 @@ RidgeMemory after_token(const RidgeRun& run, const RidgeMemory& before, Eigen::I
 }
 
 /// L of L L^T = G + eps I, with more on the diagonal where that fails, as the kernel adds it.
-Eigen::LLT<SlopeMatrix> factor_of(const RidgeRun& run, const SlopeMatrix& G) {
+Eigen::LLT<RowMajor> factor_of(const RidgeRun& run, const RowMajor& G) {
   constexpr int tries = 10;
   const auto r = G.rows();
   double added = run.ridge;
-  Eigen::LLT<SlopeMatrix> factor(G + added * SlopeMatrix::Identity(r, r));
+  Eigen::LLT<RowMajor> factor(G + added * RowMajor::Identity(r, r));
   for (int i = 0; i < tries && factor.info() != Eigen::Success; ++i) {
     added += run.jitter;
-    factor.compute(G + added * SlopeMatrix::Identity(r, r));
+    factor.compute(G + added * RowMajor::Identity(r, r));
   }
   return factor;
 }
 
 /// The estimate of the largest singular value that the layer divides by.
-double estimated_sigma(const SlopeMatrix& A, int iterations) {
+double estimated_sigma(const RowMajor& A, int iterations) {
   SlopeVector right = SlopeVector::Constant(A.cols(), 1 / std::sqrt(static_cast<double>(A.cols())));
   for (int i = 0; i < iterations; ++i) {
     right = A.transpose() * (A * right);
@@ -167,10 +168,10 @@ double estimated_sigma(const SlopeMatrix& A, int iterations) {
 RidgeAdjoint readout_adjoint(const RidgeRun& run, const RidgeMemory& now, Eigen::Index t) {
   const SlopeVector query = rows_of(run.queries, run.rank).row(t),
                     dy = rows_of(run.readout_slope, run.value_width).row(t);
-  const Eigen::LLT<SlopeMatrix> factor = factor_of(run, now.G);
+  const Eigen::LLT<RowMajor> factor = factor_of(run, now.G);
   const auto L = factor.matrixL();
   const auto U = factor.matrixU();  // L^T
-  const SlopeMatrix half = L.solve(now.M), A = L.solve(half.transpose()).transpose();
+  const RowMajor half = L.solve(now.M), A = L.solve(half.transpose()).transpose();
   const double s = run.gamma / std::max(estimated_sigma(A, run.power_iterations), 1.0), gain = run.eta / now.m;
   const auto power = static_cast<std::size_t>(run.power);
   std::vector<SlopeVector> u(power + 1);  // L^-T w_k

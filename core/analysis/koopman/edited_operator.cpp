@@ -6,24 +6,17 @@
 #include <numeric>
 
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
 using Complex = std::complex<double>;
 
 /// Beyond it eigenvectors of unit length are parallel but for rounding.
 constexpr double max_left_vector = 1e9;
-
-std::vector<double> row_major(const Eigen::MatrixXd& matrix) {
-  std::vector<double> numbers(static_cast<std::size_t>(matrix.size()));
-  Eigen::Map<RowMajor>(numbers.data(), matrix.rows(), matrix.cols()) = matrix;
-  return numbers;
-}
 
 /// Whole powers by products, so that (-x)^K keeps its sign and 0^0 is 1.
 Complex power_of(Complex base, int power) {
@@ -92,10 +85,10 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
                                  std::span<const ModeEdit> edits, const NumberedModes& numbered) {
   if (r < 1 || A_w.size() != static_cast<std::size_t>(r) * static_cast<std::size_t>(r) || !std::isfinite(scale))
     return {};
-  const View matrix(A_w.data(), r, r);
+  const RowMajorView matrix(A_w.data(), r, r);
   if (!matrix.allFinite()) return {};
   Eigen::MatrixXd W = power_of(scale * matrix, power);
-  if (edits.empty()) return row_major(W);
+  if (edits.empty()) return stored(W);
   const Eigenpairs pairs = eigenpairs(matrix);
   if (pairs.values.size() == 0) return {};
   std::vector<int> order(static_cast<std::size_t>(r));
@@ -115,7 +108,7 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
   const Eigen::MatrixXcd left = inverse(pairs.vectors);
   if (!(left.cwiseAbs().maxCoeff() < max_left_vector)) return {};
   W += (pairs.vectors * change.asDiagonal() * left).real();
-  return W.allFinite() ? row_major(W) : std::vector<double>{};
+  return W.allFinite() ? stored(W) : std::vector<double>{};
 }
 
 std::vector<double> edited_readout(std::span<const double> C, std::span<const double> L, std::span<const double> W,
@@ -124,12 +117,12 @@ std::vector<double> edited_readout(std::span<const double> C, std::span<const do
   if (r < 1 || value_width < 1 || L.size() != square || W.size() != square ||
       C.size() != static_cast<std::size_t>(r) * static_cast<std::size_t>(value_width))
     return {};
-  const View lower(L.data(), r, r);
+  const RowMajorView lower(L.data(), r, r);
   const auto triangle = lower.triangularView<Eigen::Lower>();
   // From the left F = C L^-T, from the right F W L^-1.
-  Eigen::MatrixXd F = triangle.solve(View(C.data(), value_width, r).transpose().eval()).transpose();
-  F = (F * View(W.data(), r, r)).eval();
-  return row_major(triangle.transpose().solve(F.transpose().eval()).transpose());
+  Eigen::MatrixXd F = triangle.solve(RowMajorView(C.data(), value_width, r).transpose().eval()).transpose();
+  F = (F * RowMajorView(W.data(), r, r)).eval();
+  return stored(triangle.transpose().solve(F.transpose().eval()).transpose());
 }
 
 }  // namespace afterglow

@@ -6,20 +6,20 @@
 #include <numeric>
 
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Complex = std::complex<double>;
 
 }  // namespace
 
 ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<const double> w) {
   ModeDecomposition result;
-  const Eigen::Map<const RowMajor> matrix(A.data(), r, r);
+  const RowMajorView matrix(A.data(), r, r);
   if (r == 0 || !matrix.allFinite()) return result;
   const Eigenpairs pairs = eigenpairs(matrix);
   if (pairs.values.size() == 0) return result;
@@ -75,7 +75,7 @@ std::vector<int> track_modes(const NumberedModes& before, const std::vector<Comp
 std::vector<double> solve_lower(std::span<const double> L, int r, std::span<const double> b) {
   std::vector<double> x(b.begin(), b.end());
   Eigen::Map<Eigen::VectorXd> solution(x.data(), r);
-  Eigen::Map<const RowMajor>(L.data(), r, r).triangularView<Eigen::Lower>().solveInPlace(solution);
+  RowMajorView(L.data(), r, r).triangularView<Eigen::Lower>().solveInPlace(solution);
   return x;
 }
 

@@ -6,13 +6,12 @@
 #include <limits>
 
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 
 namespace {
-
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// u^H dA v of two modes.
 std::complex<double> coupling(const ModeSensitivity& to, const ModeSensitivity& from, std::span<const double> dA) {
@@ -28,7 +27,7 @@ std::complex<double> coupling(const ModeSensitivity& to, const ModeSensitivity& 
 
 std::vector<ModeSensitivity> mode_sensitivities(std::span<const double> A, int r) {
   std::vector<ModeSensitivity> modes;
-  const Eigen::Map<const RowMajor> matrix(A.data(), r, r);
+  const RowMajorView matrix(A.data(), r, r);
   if (r == 0 || !matrix.allFinite()) return modes;
   const Eigenpairs pairs = eigenpairs(matrix);
   if (pairs.values.size() == 0) return modes;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/linear_algebra/singular_values.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/random/random.h"
@@ -14,16 +15,7 @@ namespace afterglow {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
 using Complexes = std::vector<std::complex<double>>;
-
-std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
-
-double norm_of(const RowMajor& A) {
-  return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
-                       static_cast<int>(A.cols()));
-}
 
 /// |V| |V^-1| of the unit eigenvectors of A; infinite when they are dependent or were not found.
 double eigenvector_condition(const RowMajor& A) {
@@ -56,8 +48,8 @@ struct NoiseDirections {
     for (double& entry : G.reshaped()) entry = random.normal();
     for (double& entry : M.reshaped()) entry = random.normal();
     G = (G + G.transpose()).eval();
-    G /= norm_of(G);
-    M /= norm_of(M);
+    G /= spectral_norm(G);
+    M /= spectral_norm(M);
   }
 };
 
@@ -74,15 +66,15 @@ struct TrueOperator {
     const SkaOperators operators = ska_operators(head);
     if (operators.empty()) return;
     const int r = head.rank;
-    gram = View(head.G.data(), r, r) + head.ridge * RowMajor::Identity(r, r);
-    M = View(head.M.data(), r, r);
-    L = View(operators.L.data(), r, r);
-    A_w = View(operators.A_w.data(), r, r);
+    gram = RowMajorView(head.G.data(), r, r) + head.ridge * RowMajor::Identity(r, r);
+    M = RowMajorView(head.M.data(), r, r);
+    L = RowMajorView(operators.L.data(), r, r);
+    A_w = RowMajorView(operators.A_w.data(), r, r);
     A = L * L.triangularView<Eigen::Lower>().transpose().solve(A_w.transpose()).transpose();
     const SymmetricRange range = symmetric_range(numbers_of(gram), r);
     norm_gram = range.largest;
     min_gram = range.smallest;
-    norm_A = norm_of(A);
+    norm_A = spectral_norm(A);
     kappa_V = eigenvector_condition(A_w);
     eigenvalues = eigenvalues_of(A_w);
     sound = !eigenvalues.empty();
@@ -95,7 +87,7 @@ void fill_eigenvalue_bounds(const TrueOperator& truth, const RowMajor& change, P
   result.eigenvalues = eigenvalues_of(truth.A_w + whitened);  // similar to A^
   result.eigenvector_condition = truth.kappa_V;
   result.eigenvalue_change = max_distance_to_nearest(result.eigenvalues, truth.eigenvalues);
-  result.bauer_fike = truth.kappa_V * norm_of(whitened);
+  result.bauer_fike = truth.kappa_V * spectral_norm(whitened);
   result.combined_bound = truth.kappa_V * result.operator_bound;
   const double radius = result.eigenvalues.empty() ? 0.0 : std::abs(result.eigenvalues.front());
   result.pencil_bound = truth.kappa_V * (result.noise_M + radius * result.noise_G) / truth.min_gram;
@@ -104,8 +96,8 @@ void fill_eigenvalue_bounds(const TrueOperator& truth, const RowMajor& change, P
 std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& dG, const RowMajor& dM) {
   if (!truth.sound || !dG.allFinite() || !dM.allFinite()) return std::nullopt;
   Perturbation result;
-  result.noise_G = norm_of(dG);
-  result.noise_M = norm_of(dM);
+  result.noise_G = spectral_norm(dG);
+  result.noise_M = spectral_norm(dM);
   const RowMajor gram = truth.gram + dG;
   const std::vector<double> singular =
       singular_values(numbers_of(gram), static_cast<int>(gram.rows()), static_cast<int>(gram.cols()));
@@ -118,7 +110,7 @@ std::optional<Perturbation> measure(const TrueOperator& truth, const RowMajor& d
   const RowMajor change =
       solve_with_full_pivoting(Eigen::MatrixXd(gram.transpose()), numerator.transpose()).transpose();
   if (!change.allFinite()) return std::nullopt;
-  result.operator_change = norm_of(change);
+  result.operator_change = spectral_norm(change);
   const double kappa = truth.norm_gram / truth.min_gram;
   result.operator_bound = (result.noise_M + truth.norm_A * kappa * result.noise_G) / least;
   result.sharp_operator_bound = (result.noise_M + truth.norm_A * result.noise_G) / least;
@@ -135,7 +127,8 @@ std::vector<std::optional<Perturbation>> measure_perturbations(const SkaHead& he
   for (std::size_t i = 0; truth.sound && i < noises.size(); ++i) {
     const auto& [G, M] = noises[i];
     if (G.size() != head.G.size() || M.size() != head.M.size()) continue;
-    results[i] = measure(truth, View(G.data(), head.rank, head.rank), View(M.data(), head.rank, head.rank));
+    results[i] =
+        measure(truth, RowMajorView(G.data(), head.rank, head.rank), RowMajorView(M.data(), head.rank, head.rank));
   }
   return results;
 }

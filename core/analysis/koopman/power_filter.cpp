@@ -6,28 +6,17 @@
 #include <limits>
 
 #include "core/analysis/linear_algebra/decompositions.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
 using Complex = std::complex<double>;
-
-double norm_of(const RowMajor& A) {
-  return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
-                       static_cast<int>(A.cols()));
-}
 
 bool all_finite(std::span<const Complex> values) {
   return std::all_of(values.begin(), values.end(),
                      [](const Complex& value) { return std::isfinite(value.real()) && std::isfinite(value.imag()); });
-}
-
-bool all_finite(std::span<const double> values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
 }
 
 struct Modes {
@@ -97,11 +86,11 @@ std::optional<Contractivity> contractivity(const SkaHead& head, int max_power) {
   result.normaliser = std::max(head.sigma > 0.0 ? head.sigma : operators.sigma, 1.0);
   result.normalised_norm = result.sigma / result.normaliser;
   result.contractive = result.normalised_norm <= 1.0 + 1e-12;
-  const RowMajor A = View(operators.A_w.data(), head.rank, head.rank) / result.normaliser;
+  const RowMajor A = RowMajorView(operators.A_w.data(), head.rank, head.rank) / result.normaliser;
   RowMajor power = RowMajor::Identity(head.rank, head.rank);
   for (int K = 0; K <= max_power; ++K) {
     const double restoring = std::pow(head.gamma, K);
-    result.norms.push_back(norm_of(power));
+    result.norms.push_back(spectral_norm(power));
     result.restored.push_back(restoring * result.norms.back());
     result.paper_bounds.push_back(restoring);
     result.bounds.push_back(std::pow(head.gamma * result.normalised_norm, K));
@@ -113,7 +102,8 @@ std::optional<Contractivity> contractivity(const SkaHead& head, int max_power) {
 std::optional<ExcessRisk> excess_risk(const SkaHead& head, int max_power) {
   const SkaOperators operators = ska_operators(head);
   if (operators.empty() || max_power < 0) return std::nullopt;
-  const View F(operators.readout.data(), head.value_width, head.rank), A(operators.A.data(), head.rank, head.rank);
+  const RowMajorView F(operators.readout.data(), head.value_width, head.rank),
+      A(operators.A.data(), head.rank, head.rank);
   ExcessRisk result;
   result.explained = F.squaredNorm();
   RowMajor filtered_F = F;
@@ -130,8 +120,8 @@ std::optional<PersistentRegime> persistent_regime(const SkaHead& head, std::span
   if (operators.empty() || query.size() != static_cast<std::size_t>(head.rank)) return std::nullopt;
   if (!all_finite(query) || std::isnan(distance)) return std::nullopt;
   const int r = head.rank;
-  const View L(operators.L.data(), r, r), A(operators.A.data(), r, r);
-  const RowMajor F = View(operators.readout.data(), head.value_width, r);
+  const RowMajorView L(operators.L.data(), r, r), A(operators.A.data(), r, r);
+  const RowMajor F = RowMajorView(operators.readout.data(), head.value_width, r);
   const Eigen::VectorXd whitened =
       L.triangularView<Eigen::Lower>().solve(Eigen::Map<const Eigen::VectorXd>(query.data(), r));
   const Modes modes = modes_of(A, whitened);
@@ -146,7 +136,7 @@ std::optional<PersistentRegime> persistent_regime(const SkaHead& head, std::span
   result.transient_norm = (whitened - persistent).norm();
   result.error = (F * (answer - persistent)).norm();
   result.error_without_filter = (F * (whitened - persistent)).norm();
-  fill_bounds(norm_of(F), head.power, result);
+  fill_bounds(spectral_norm(F), head.power, result);
   return result;
 }
 

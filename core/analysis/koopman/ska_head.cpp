@@ -4,16 +4,11 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 
 namespace {
-
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using View = Eigen::Map<const RowMajor>;
-
-std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
 bool is_sound(const SkaHead& head) {
   if (head.rank < 1 || head.value_width < 0 || head.power < 0) return false;
@@ -27,7 +22,7 @@ SkaOperators ska_operators(const SkaHead& head) {
   SkaOperators result;
   if (!is_sound(head)) return result;
   const int r = head.rank;
-  const View G(head.G.data(), r, r), M(head.M.data(), r, r), C(head.C.data(), head.value_width, r);
+  const RowMajorView G(head.G.data(), r, r), M(head.M.data(), r, r), C(head.C.data(), head.value_width, r);
   const Eigen::LLT<RowMajor> factor(G + head.ridge * RowMajor::Identity(r, r));
   if (factor.info() != Eigen::Success) return result;
   const RowMajor L = factor.matrixL();
@@ -52,7 +47,8 @@ SkaOperators ska_operators(const SkaHead& head) {
 
 SkaReading ska_reading(const SkaHead& head, const SkaOperators& operators, std::span<const double> query) {
   const int r = head.rank;
-  const View A(operators.A.data(), r, r), F(operators.readout.data(), head.value_width, r), L(operators.L.data(), r, r);
+  const RowMajorView A(operators.A.data(), r, r), F(operators.readout.data(), head.value_width, r),
+      L(operators.L.data(), r, r);
   RowMajor filter = RowMajor::Identity(r, r);
   for (int k = 0; k < head.power; ++k) filter = A * filter;
   const Eigen::Map<const Eigen::VectorXd> q(query.data(), r);

@@ -8,13 +8,13 @@
 
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 
 namespace {
 
 using Complex = std::complex<double>;
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr double smallest_scale = 1e-6;  ///< m is at least this
 constexpr double longest_stride = 0.03;  ///< of an eigenvalue in one round
@@ -34,7 +34,7 @@ struct Statistics {
 Statistics statistics_of(const KeyOperator& of, std::span<const double> projection) {
   Statistics found;
   const auto tokens = static_cast<Eigen::Index>(of.is_counted.size());
-  const Eigen::Map<const RowMajor> x(of.inputs.data(), tokens, of.width), W(projection.data(), of.rank, of.width);
+  const RowMajorView x(of.inputs.data(), tokens, of.width), W(projection.data(), of.rank, of.width);
   found.keys = x * W.transpose();
   for (Eigen::Index t = 0; t < tokens; ++t) {
     const double length = found.keys.row(t).norm();
@@ -97,7 +97,7 @@ Eigen::MatrixXcd key_gradient(const KeyOperator& of, const Statistics& s, const 
 
 std::vector<Eigen::MatrixXcd> projection_gradients(const KeyOperator& of, const Statistics& s,
                                                    const std::vector<ModeSensitivity>& modes) {
-  const Eigen::Map<const RowMajor> x(of.inputs.data(), s.keys.rows(), of.width);
+  const RowMajorView x(of.inputs.data(), s.keys.rows(), of.width);
   std::vector<Eigen::MatrixXcd> gradients;
   for (const ModeSensitivity& mode : modes)
     gradients.push_back(key_gradient(of, s, mode).transpose() * x.cast<Complex>());

@@ -8,14 +8,12 @@
 
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/linear_algebra/krylov.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/random/random.h"
 
 namespace afterglow {
 
 namespace {
-
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using MatrixView = Eigen::Map<const RowMajor>;
 
 constexpr Eigen::Index small_side = 96;    // from there on a Krylov space takes less time than all eigenvalues
 constexpr double wanted_residual = 1e-12;  // of the largest eigenvalue
@@ -47,7 +45,7 @@ double largest_eigenvalue_by_products(const Eigen::MatrixXd& A) {
 
 std::vector<double> singular_values(std::span<const double> A, int rows, int columns) {
   if (rows <= 0 || columns <= 0 || A.size() != static_cast<std::size_t>(rows) * columns) return {};
-  const MatrixView matrix(A.data(), rows, columns);
+  const RowMajorView matrix(A.data(), rows, columns);
   if (!matrix.allFinite()) return {};
   // Those of zeros are zeros; divide and conquer may answer with the smallest number there is.
   if (matrix.isZero(0)) return std::vector<double>(static_cast<std::size_t>(std::min(rows, columns)), 0.0);
@@ -58,8 +56,8 @@ std::vector<double> singular_values(std::span<const double> A, int rows, int col
 double spectral_norm(std::span<const double> A, int rows, int columns) {
   if (A.empty() && (rows == 0 || columns == 0)) return 0.0;
   const bool fits = rows > 0 && columns > 0 && A.size() == static_cast<std::size_t>(rows) * columns;
-  if (!fits || !MatrixView(A.data(), rows, columns).allFinite()) return std::numeric_limits<double>::quiet_NaN();
-  const MatrixView matrix(A.data(), rows, columns);
+  if (!fits || !RowMajorView(A.data(), rows, columns).allFinite()) return std::numeric_limits<double>::quiet_NaN();
+  const RowMajorView matrix(A.data(), rows, columns);
   const double scale = matrix.cwiseAbs().maxCoeff();  // so that squares neither overflow nor vanish
   if (scale == 0.0) return 0.0;
   const Eigen::MatrixXd wide =

@@ -7,12 +7,12 @@
 #include <limits>
 
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 std::atomic<GeneralEigenSolver> large_solver = nullptr;
@@ -22,7 +22,7 @@ std::vector<std::complex<double>> solved(std::span<const double> A, int n) {
   const GeneralEigenSolver elsewhere = n >= large_general ? large_solver.load() : nullptr;
   std::vector<std::complex<double>> values(static_cast<std::size_t>(n));
   if (elsewhere != nullptr && elsewhere(n, A.data(), values.data())) return values;
-  const Eigen::VectorXcd here = general_eigenvalues(Eigen::Map<const RowMajor>(A.data(), n, n));
+  const Eigen::VectorXcd here = general_eigenvalues(RowMajorView(A.data(), n, n));
   return {here.begin(), here.end()};
 }
 
@@ -38,7 +38,7 @@ bool comes_before(const std::complex<double>& a, const std::complex<double>& b) 
 
 std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) {
   const auto size = static_cast<std::size_t>(n);
-  if (n == 0 || A.size() != size * size || !Eigen::Map<const RowMajor>(A.data(), n, n).allFinite()) return {};
+  if (n == 0 || A.size() != size * size || !RowMajorView(A.data(), n, n).allFinite()) return {};
   std::vector<std::complex<double>> result = solved(A, n);
   std::stable_sort(result.begin(), result.end(), comes_before);
   return result;
@@ -47,7 +47,7 @@ std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) 
 std::vector<double> symmetric_spectrum(std::span<const double> S, int n) {
   const auto size = static_cast<std::size_t>(n);
   if (n == 0 || S.size() != size * size) return {};
-  const Eigen::Map<const RowMajor> matrix(S.data(), n, n);
+  const RowMajorView matrix(S.data(), n, n);
   if (!matrix.allFinite()) return {};
   const Eigen::VectorXd rising = symmetric_eigenvalues(matrix);
   std::vector<double> values(rising.begin(), rising.end());
