@@ -24,26 +24,47 @@ namespace {
 /// What is divided by its root mean square after the projection of queries and keys, before they turn.
 enum class QueryNorm { none, head, whole };
 
-struct AttentionConfig {
-  std::int64_t width = 0;            ///< d
-  std::int64_t heads = 1;            ///< n_heads
-  std::int64_t key_heads = 1;        ///< n_kv_heads, divides n_heads
-  bool rotary = true;                ///< use_rope
-  RotaryRates rates;                 ///< rope_base, rope_width, rope_scaling
-  bool biases = false;               ///< qkv_bias
-  std::int64_t head = 0;             ///< head_dim, D: columns of a query and a key
-  std::int64_t value = 0;            ///< columns of a value; D, always unless latent
-  bool out_bias = false;             ///< o_bias
-  QueryNorm norm = QueryNorm::none;  ///< qk_norm
-  bool plus_one = false;             ///< norm_plus_one: norms multiply by 1 + weight
-  double norm_eps = 1e-6;
-  bool gate = false;        ///< output_gate: heads times sigmoid(gate_proj x)
-  std::int64_t window = 0;  ///< each query sees so many newest keys; 0: all
-  double scale = 0;         ///< of scores; D^-0.5 by default
+/// {"type": "linear" | "llama3" | "yarn", "factor": 8, ..}: how rates are stretched; the numbers are those of
+/// core/backend/rotary.h.
+void read_scaling(const nlohmann::json& config, const std::string& where, RotaryRates& rates) {
+  const std::string type = get_choice(config, "type", {"linear", "llama3", "yarn"}, std::nullopt, where);
+  std::vector<std::string> known{"type", "factor", "gain"};
+  if (type != "linear") known.insert(known.end(), {"low", "high"});
+  if (type == "llama3") known.emplace_back("original");
+  refuse_unknown_keys(config, known, where);
+  rates.factor = get_number(config, "factor", std::nullopt, 1e-6, 1e6, where);
+  rates.gain = get_number(config, "gain", 1.0, 1e-6, 1e6, where);
+  if (type == "linear") return;
+  rates.kept = type == "llama3" ? RotaryRates::Kept::by_turns : RotaryRates::Kept::by_pair;
+  rates.low = get_number(config, "low", std::nullopt, 0, 1e9, where);
+  rates.high = get_number(config, "high", std::nullopt, 0, 1e9, where);
+  if (type == "llama3") rates.original = get_number(config, "original", std::nullopt, 1, 1e12, where);
+  if (!(rates.high > rates.low)) throw Error(ExitCode::bad_input, where, ": high must be more than low; change one");
+}
+
+struct AttentionConfig : JsonFields {
+  explicit AttentionConfig(const nlohmann::json& config);
+  std::int64_t width = integer("d", {}, 1, 65536);
+  std::int64_t heads = integer("n_heads", {}, 1, 4096);
+  std::int64_t key_heads = integer("n_kv_heads", heads, 1, heads);  ///< divides n_heads
   /// Latent attention: keys and values of all heads come from kv_rank numbers a token, but for the last shared_width
   /// columns of keys, which all heads share; queries from q_rank numbers (0: from the input). No position code.
-  std::int64_t kv_rank = 0, q_rank = 0, shared_width = 0;
-  std::int64_t out = 0;  ///< d_out: columns of the answer; d by default
+  std::int64_t kv_rank = integer("kv_rank", 0, 0, 65536), q_rank = integer("q_rank", 0, 0, 65536);
+  bool rotary = flag("use_rope", kv_rank == 0);
+  bool biases = flag("qkv_bias", false), out_bias = flag("o_bias", false);
+  /// Columns D of a query and a key; those of a value are as many unless it is latent.
+  std::int64_t head = integer("head_dim", std::max<std::int64_t>(1, width / heads), 1, 65536);
+  std::int64_t value = integer("value_dim", head, 1, 65536);
+  RotaryRates rates = read_rates();
+  QueryNorm norm = choice("qk_norm", {"none", "head", "whole"}, QueryNorm::none);
+  bool plus_one = flag("norm_plus_one", false);  ///< norms multiply by 1 + weight
+  double norm_eps = number("norm_eps", 1e-6, 0, 1);
+  bool gate = flag("output_gate", false);  ///< heads times sigmoid(gate_proj x)
+  /// Each query sees so many newest keys; 0: all.
+  std::int64_t window = integer("window", 0, 0, std::int64_t{1} << 40);
+  double scale = number("scale", 0, 0, 1e6);  ///< of scores; 0: D^-0.5
+  std::int64_t shared_width = integer("shared_width", 0, 0, head - 1);
+  std::int64_t out = integer("d_out", width, 1, 65536);  ///< columns of the answer
   AdapterConfig adapter;
   /// As in Vaswani et al. with RoPE: none of the options above but key heads and biases.
   bool is_plain() const {
@@ -51,7 +72,30 @@ struct AttentionConfig {
            !gate && !out_bias && window == 0 && scale == 0 && kv_rank == 0 && rates.width == 0 && rates.factor == 1.0 &&
            rates.gain == 1.0;
   }
+
+ private:
+  RotaryRates read_rates() {
+    RotaryRates rates{.base = number("rope_base", 10000.0, 1.0, 1e12), .width = integer("rope_width", 0, 0, head)};
+    if (rates.width == head) rates.width = 0;
+    if (rates.width % 2 != 0) refuse(": rope_width must be even; change it");
+    if (const nlohmann::json* scaling = find("rope_scaling")) read_scaling(*scaling, where() + ".rope_scaling", rates);
+    return rates;
+  }
 };
+
+AttentionConfig::AttentionConfig(const nlohmann::json& config) : JsonFields(config, "attention") {
+  if (has("adapter")) adapter = read_adapter(config, where());
+  const bool has_width = has("head_dim");
+  refuse_others();
+  if (!has_width && width % heads != 0) refuse(": d must be a multiple of n_heads; change one of them");
+  if (heads % key_heads != 0) refuse(": n_kv_heads must divide n_heads; change one of them");
+  if (kv_rank == 0 && (value != head || q_rank > 0 || shared_width > 0))
+    refuse(": value_dim, q_rank and shared_width are those of latent attention; set kv_rank");
+  if (kv_rank > 0 && (rotary || biases || key_heads != heads || norm != QueryNorm::none || adapter.rank > 0))
+    refuse(
+        ": latent attention has no position code, biases, key heads, adapters or norms of queries and keys; take out "
+        "use_rope, qkv_bias, n_kv_heads, adapter and qk_norm");
+}
 
 /// Columns of a head in the kernel, which takes keys and values of one width.
 std::int64_t padded_width(const AttentionConfig& config) { return std::max(config.head, config.value); }
@@ -136,12 +180,10 @@ class Attention final : public Layer {
     tape.hook("input", x.value);
     return read(tape, heads, heads.k, heads.v);
   }
-  /// `keys` (rotated) and `values` [B, capacity, n_kv_heads, head width]; the capacity doubles when it is full.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    for (const char* name : {"keys", "values"})
-      state.add(name, {batch, first_cache_capacity, config_.key_heads, padded_width(config_)}, dtype);
-    return state;
+  /// The keys are rotated.
+  std::vector<StateTensor> state_parts() const override {
+    const Shape token{config_.key_heads, padded_width(config_)};
+    return {{"keys", token, true}, {"values", token, true}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     const std::int64_t position = state.position++;
@@ -151,9 +193,6 @@ class Attention final : public Layer {
     const Var all_keys = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
     const Var all_values = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
     return read(tape, heads, all_keys, all_values);
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override {
-    return 2 * tokens * config_.key_heads * padded_width(config_) * static_cast<std::int64_t>(size_of(dtype));
   }
   /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence; empty for
   /// a layer that is not plain.
@@ -304,71 +343,6 @@ class Attention final : public Layer {
   std::array<Adapter, 3> adapters_{};         ///< of q, k and v
 };
 
-/// {"type": "linear" | "llama3" | "yarn", "factor": 8, ..}: how rates are stretched; the numbers are those of
-/// core/backend/rotary.h.
-void read_scaling(const nlohmann::json& config, const std::string& where, RotaryRates& rates) {
-  const std::string type = get_choice(config, "type", {"linear", "llama3", "yarn"}, std::nullopt, where);
-  std::vector<std::string> known{"type", "factor", "gain"};
-  if (type != "linear") known.insert(known.end(), {"low", "high"});
-  if (type == "llama3") known.emplace_back("original");
-  refuse_unknown_keys(config, known, where);
-  rates.factor = get_number(config, "factor", std::nullopt, 1e-6, 1e6, where);
-  rates.gain = get_number(config, "gain", 1.0, 1e-6, 1e6, where);
-  if (type == "linear") return;
-  rates.kept = type == "llama3" ? RotaryRates::Kept::by_turns : RotaryRates::Kept::by_pair;
-  rates.low = get_number(config, "low", std::nullopt, 0, 1e9, where);
-  rates.high = get_number(config, "high", std::nullopt, 0, 1e9, where);
-  if (type == "llama3") rates.original = get_number(config, "original", std::nullopt, 1, 1e12, where);
-  if (!(rates.high > rates.low)) throw Error(ExitCode::bad_input, where + ": high must be more than low; change one");
-}
-
-AttentionConfig read_config(const nlohmann::json& config) {
-  const std::string where = "attention";
-  refuse_unknown_keys(config, {"d",         "n_heads",       "n_kv_heads",   "use_rope",    "rope_base", "qkv_bias",
-                               "head_dim",  "qk_norm",       "norm_eps",     "output_gate", "window",    "o_bias",
-                               "scale",     "norm_plus_one", "rope_scaling", "rope_width",  "kv_rank",   "q_rank",
-                               "value_dim", "shared_width",  "d_out",        "adapter"},
-                      where);
-  AttentionConfig c;
-  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-  c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
-  c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
-  c.kv_rank = get_integer(config, "kv_rank", 0, 0, 65536, where);
-  c.q_rank = get_integer(config, "q_rank", 0, 0, 65536, where);
-  c.rotary = get_bool(config, "use_rope", c.kv_rank == 0, where);
-  c.rates.base = get_number(config, "rope_base", 10000.0, 1.0, 1e12, where);
-  c.biases = get_bool(config, "qkv_bias", false, where);
-  c.out_bias = get_bool(config, "o_bias", false, where);
-  if (!config.contains("head_dim") && c.width % c.heads != 0)
-    throw Error(ExitCode::bad_input, "attention: d must be a multiple of n_heads; change one of them");
-  if (c.heads % c.key_heads != 0)
-    throw Error(ExitCode::bad_input, "attention: n_kv_heads must divide n_heads; change one of them");
-  c.head = get_integer(config, "head_dim", std::max<std::int64_t>(1, c.width / c.heads), 1, 65536, where);
-  c.value = get_integer(config, "value_dim", c.head, 1, 65536, where);
-  c.rates.width = get_integer(config, "rope_width", 0, 0, c.head, where);
-  if (c.rates.width == c.head) c.rates.width = 0;
-  if (c.rates.width % 2 != 0) throw Error(ExitCode::bad_input, "attention: rope_width must be even; change it");
-  if (config.contains("rope_scaling")) read_scaling(config["rope_scaling"], where + ".rope_scaling", c.rates);
-  c.norm = get_enum(config, "qk_norm", {"none", "head", "whole"}, QueryNorm::none, where);
-  c.plus_one = get_bool(config, "norm_plus_one", false, where);
-  c.norm_eps = get_number(config, "norm_eps", 1e-6, 0, 1, where);
-  c.gate = get_bool(config, "output_gate", false, where);
-  c.window = get_integer(config, "window", 0, 0, std::int64_t{1} << 40, where);
-  c.scale = get_number(config, "scale", 0, 0, 1e6, where);
-  c.shared_width = get_integer(config, "shared_width", 0, 0, c.head - 1, where);
-  c.out = get_integer(config, "d_out", c.width, 1, 65536, where);
-  c.adapter = read_adapter(config, where);
-  if (c.kv_rank == 0 && (c.value != c.head || c.q_rank > 0 || c.shared_width > 0))
-    throw Error(ExitCode::bad_input,
-                "attention: value_dim, q_rank and shared_width are those of latent attention; set kv_rank");
-  if (c.kv_rank > 0 &&
-      (c.rotary || c.biases || c.key_heads != c.heads || c.norm != QueryNorm::none || c.adapter.rank > 0))
-    throw Error(ExitCode::bad_input,
-                "attention: latent attention has no position code, biases, key heads, adapters or norms of "
-                "queries and keys; take out use_rope, qkv_bias, n_kv_heads, adapter and qk_norm");
-  return c;
-}
-
 }  // namespace
 
 LayerKind attention_kind() {
@@ -376,7 +350,7 @@ LayerKind attention_kind() {
       .name = "attention",
       .description = "causal softmax attention with rotary position code",
       .source = "Vaswani et al. 2017; Su et al. 2021",
-      .make = make_read<Attention, read_config>,
+      .make = make_read<Attention, AttentionConfig>,
       .small_config = [](const SmallSizes& s) -> nlohmann::json {
         return {{"d", s.width}, {"n_heads", s.heads}};
       },

@@ -25,29 +25,47 @@ enum class KeyNorm { unit, l2, none };
 /// Feature map of queries and keys after projection and convolution.
 enum class FeatureMap { identity, relu, elu_plus_one, sigmoid, silu };
 
-struct DeltaNetConfig {
-  MemoryRule rule = MemoryRule::deltanet;
-  std::int64_t width = 0;            ///< d
-  std::int64_t heads = 1;            ///< H
-  std::int64_t keys = 0, value = 0;  ///< Dk, Dv of a head
-  std::int64_t convolution = 4;      ///< conv_size
-  bool convolves = true;             ///< use_short_conv; by default where conv_size is not 1
+constexpr double unit_eps = 1e-6;
+constexpr double gla_temperature = 16.0;  // divides gla's log gate, so that memories start long
+
+const char* name_of(MemoryRule rule) {
+  constexpr const char* names[] = {"deltanet", "gated_deltanet", "kda", "gla", "kalman"};
+  return names[static_cast<int>(rule)];
+}
+
+struct DeltaNetConfig : JsonFields {
+  DeltaNetConfig(MemoryRule own, const nlohmann::json& config) : JsonFields(config, name_of(own)), rule(own) {
+    refuse_others();
+  }
+  MemoryRule rule;
+  std::int64_t width = integer("d", {}, 1, 65536);
+  std::int64_t heads = integer("H", 1, 1, 4096);
+  std::int64_t keys = integer("Dk", std::max<std::int64_t>(1, width / heads), 1, 65536);  ///< of a head
+  std::int64_t value = integer("Dv", keys, 1, 65536);
+  std::int64_t convolution = integer("conv_size", 4, 1, 64);
+  bool convolves = flag("use_short_conv", convolution != 1);
   /// Heads of queries, keys and values, each of which divides H: several heads of the memory read the same one. gla's
   /// gates belong to its keys.
-  std::int64_t query_heads = 1, key_heads = 1, value_heads = 1;
-  bool key_silu = true, value_silu = true;  ///< qk_silu, v_silu: SiLU after the projection or its convolution
-  FeatureMap feature_map = FeatureMap::identity;
-  KeyNorm key_norm = KeyNorm::unit;  ///< qk_norm
-  bool learns_beta = true;           ///< use_beta; false: 1
-  bool negative_modes = false;       ///< allow_neg_eigval: beta times 2
-  double min_log_decay = 0;          ///< clamp_min of gla, where `clamps`
-  bool clamps = false;
-  std::int64_t gate_rank = 16;   ///< of the gates of gla and kda
-  bool output_gate = true;       ///< use_gate
-  std::int64_t output_rank = 0;  ///< output_gate_rank: the gate's projection through so many numbers; 0: one matrix
-  bool sigmoid_gate = false;     ///< gate_activation: sigmoid in the place of SiLU
-  double norm_eps = 1e-5;
-  double ridge = 0.1;  ///< lambda of kalman
+  std::int64_t query_heads = sharing_heads("query_heads"), key_heads = sharing_heads("key_heads"),
+               value_heads = sharing_heads("value_heads");
+  bool key_silu = flag("qk_silu", true);  ///< SiLU after the projection or its convolution
+  bool value_silu = flag("v_silu", true);
+  FeatureMap feature_map =
+      choice("feature_map", {"identity", "relu", "elu_plus_one", "sigmoid", "silu"}, FeatureMap::identity);
+  KeyNorm key_norm = choice("qk_norm", {"unit", "l2", "none"}, has_beta() ? KeyNorm::unit : KeyNorm::none);
+  bool learns_beta = !has_beta() || flag("use_beta", true);             ///< false: 1
+  bool negative_modes = has_beta() && flag("allow_neg_eigval", false);  ///< beta times 2
+  bool clamps = rule == MemoryRule::gla && has("clamp_min");
+  double min_log_decay = clamps ? number("clamp_min", {}, -1e6, 0) : 0;
+  /// Of the gates of gla and kda.
+  std::int64_t gate_rank =
+      fades_by_channel() ? integer("gate_rank", rule == MemoryRule::kda ? value : 16, 1, 65536) : 16;
+  bool output_gate = flag("use_gate", true);
+  /// The gate's projection through so many numbers; 0: one matrix.
+  std::int64_t output_rank = integer("output_gate_rank", 0, 0, 65536);
+  bool sigmoid_gate = word("gate_activation", {"silu", "sigmoid"}, "silu") == "sigmoid";  ///< in the place of SiLU
+  double norm_eps = number("norm_eps", 1e-5, 0.0, 1.0);
+  double ridge = rule == MemoryRule::kalman ? number("ridge", 0.1, 1e-6, 1e6) : 0.1;  ///< lambda
   // Settings that the user may change during training.
   double beta_factor = 1.0;  ///< on beta; 0 writes nothing
   double fade = 1.0;         ///< on the logarithm of the decay; 0 never forgets
@@ -58,65 +76,14 @@ struct DeltaNetConfig {
   std::int64_t key_columns() const { return key_heads * keys; }
   std::int64_t input_columns() const { return value_heads * value; }
   std::int64_t value_columns() const { return heads * value; }
+
+ private:
+  std::int64_t sharing_heads(const char* key) {
+    const std::int64_t shared = integer(key, heads, 1, heads);
+    if (heads % shared != 0) refuse(".", key, ": ", shared, " must divide H = ", heads, "; change one of the two");
+    return shared;
+  }
 };
-
-constexpr double unit_eps = 1e-6;
-constexpr double gla_temperature = 16.0;  // divides gla's log gate, so that memories start long
-
-const char* name_of(MemoryRule rule) {
-  constexpr const char* names[] = {"deltanet", "gated_deltanet", "kda", "gla", "kalman"};
-  return names[static_cast<int>(rule)];
-}
-
-/// Number of heads of queries, keys or values, which the H heads of the memory share.
-std::int64_t get_sharing_heads(const nlohmann::json& config, const char* key, std::int64_t heads,
-                               const std::string& where) {
-  const std::int64_t shared = get_integer(config, key, heads, 1, heads, where);
-  if (heads % shared == 0) return shared;
-  throw Error(ExitCode::bad_input, where + "." + key + ": " + std::to_string(shared) +
-                                       " must divide H = " + std::to_string(heads) + "; change one of the two");
-}
-
-DeltaNetConfig read_config(MemoryRule rule, const nlohmann::json& config) {
-  const std::string where = name_of(rule);
-  std::vector<std::string> known{"d",           "H",         "Dk",          "Dv",      "conv_size",
-                                 "use_gate",    "norm_eps",  "query_heads", "qk_norm", "use_short_conv",
-                                 "value_heads", "key_heads", "feature_map", "qk_silu", "v_silu"};
-  known.insert(known.end(), {"gate_activation", "output_gate_rank"});
-  if (rule == MemoryRule::gla || rule == MemoryRule::kda) known.emplace_back("gate_rank");
-  if (rule == MemoryRule::gla) known.emplace_back("clamp_min");
-  if (rule != MemoryRule::gla) known.insert(known.end(), {"use_beta", "allow_neg_eigval"});
-  if (rule == MemoryRule::kalman) known.emplace_back("ridge");
-  refuse_unknown_keys(config, known, where);
-  DeltaNetConfig c;
-  c.rule = rule;
-  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-  c.heads = get_integer(config, "H", 1, 1, 4096, where);
-  c.keys = get_integer(config, "Dk", std::max<std::int64_t>(1, c.width / c.heads), 1, 65536, where);
-  c.value = get_integer(config, "Dv", c.keys, 1, 65536, where);
-  c.convolution = get_integer(config, "conv_size", 4, 1, 64, where);
-  c.output_gate = get_bool(config, "use_gate", true, where);
-  c.output_rank = get_integer(config, "output_gate_rank", 0, 0, 65536, where);
-  c.sigmoid_gate = get_choice(config, "gate_activation", {"silu", "sigmoid"}, "silu", where) == "sigmoid";
-  c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
-  c.gate_rank = get_integer(config, "gate_rank", rule == MemoryRule::kda ? c.value : 16, 1, 65536, where);
-  c.ridge = get_number(config, "ridge", 0.1, 1e-6, 1e6, where);
-  c.query_heads = get_sharing_heads(config, "query_heads", c.heads, where);
-  c.key_heads = get_sharing_heads(config, "key_heads", c.heads, where);
-  c.value_heads = get_sharing_heads(config, "value_heads", c.heads, where);
-  c.convolves = get_bool(config, "use_short_conv", c.convolution != 1, where);
-  c.key_silu = get_bool(config, "qk_silu", true, where);
-  c.value_silu = get_bool(config, "v_silu", true, where);
-  c.feature_map = get_enum(config, "feature_map", {"identity", "relu", "elu_plus_one", "sigmoid", "silu"},
-                           FeatureMap::identity, where);
-  c.key_norm = get_enum(config, "qk_norm", {"unit", "l2", "none"},
-                        rule == MemoryRule::gla ? KeyNorm::none : KeyNorm::unit, where);
-  c.learns_beta = get_bool(config, "use_beta", true, where);
-  c.negative_modes = get_bool(config, "allow_neg_eigval", false, where);
-  c.clamps = config.contains("clamp_min");
-  if (c.clamps) c.min_log_decay = get_number(config, "clamp_min", std::nullopt, -1e6, 0, where);
-  return c;
-}
 
 const Parameter* add_taps(const DeltaNetConfig& config, const ParameterScope& parameters, const char* name,
                           std::int64_t columns) {
@@ -168,33 +135,22 @@ class DeltaNet final : public Layer {
     tape.hook("final_state", state);
     return y;
   }
-  /// `state` [B,H,Dk,Dv]; `covariance` [B,H,Dk,Dk] of kalman; `q_convolution`, ...: the last inputs of the
-  /// convolutions.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    state.add("state", {batch, config_.heads, config_.keys, config_.value}, dtype);
-    if (config_.rule == MemoryRule::kalman)
-      state.add("covariance", {batch, config_.heads, config_.keys, config_.keys}, dtype);
-    if (!q_conv_ || config_.convolution == 1) return state;
-    state.add("q_convolution", {batch, config_.convolution - 1, config_.query_columns()}, dtype);
-    state.add("k_convolution", {batch, config_.convolution - 1, config_.key_columns()}, dtype);
-    state.add("v_convolution", {batch, config_.convolution - 1, config_.input_columns()}, dtype);
-    return state;
+  /// `q_convolution`, ...: the last inputs of the convolutions.
+  std::vector<StateTensor> state_parts() const override {
+    const DeltaNetConfig& c = config_;
+    const std::int64_t past = c.convolves ? c.convolution - 1 : 0;
+    return {{"state", {c.heads, c.keys, c.value}},
+            {"covariance", {c.heads, c.rule == MemoryRule::kalman ? c.keys : 0, c.keys}},
+            {"q_convolution", {past, c.query_columns()}},
+            {"k_convolution", {past, c.key_columns()}},
+            {"v_convolution", {past, c.input_columns()}}};
   }
   // Every rule but kalman starts from zeros; its covariance starts from I / lambda.
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     const bool resume = state.position > 0;
     ++state.position;
     const Inputs in = core_inputs(tape, x, &state);
-    const Tensor covariance = config_.rule == MemoryRule::kalman ? state.get("covariance") : Tensor();
-    return finish(tape, in, read(tape, in, state.get("state"), covariance, resume));
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
-    const std::int64_t covariance = config_.rule == MemoryRule::kalman ? config_.keys : 0;
-    const std::int64_t convolved = config_.query_columns() + config_.key_columns() + config_.input_columns();
-    const std::int64_t history = q_conv_ ? (config_.convolution - 1) * convolved : 0;
-    const std::int64_t memory = config_.heads * config_.keys * (config_.value + covariance);
-    return (memory + history) * static_cast<std::int64_t>(size_of(dtype));
+    return finish(tape, in, read(tape, in, state.get("state"), state.find("covariance"), resume));
   }
   std::vector<LayerSetting> settings() const override {
     std::vector<LayerSetting> all;
@@ -281,8 +237,8 @@ class DeltaNet final : public Layer {
     linear_many(tape, x, std::array{tape.parameter(*gates_.b_proj), tape.parameter(*gates_.a_proj)}, both);
     return {both[0], both[1]};
   }
-  Tensor history_of(const Stream& stream, const LayerState* state) const {
-    return state && config_.convolution > 1 ? state->get(stream.history) : Tensor();
+  static Tensor history_of(const Stream& stream, const LayerState* state) {
+    return state ? state->find(stream.history) : Tensor();
   }
   Var read_tokens(Tape& tape, const Stream& stream, const LayerState* state) const {
     Var y = stream.projected;
@@ -482,7 +438,7 @@ template <MemoryRule rule>
 LayerKind kind_of(const char* description, const char* source) {
   LayerKind kind{.name = name_of(rule), .description = description, .source = source};
   kind.make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-    return std::make_unique<DeltaNet>(read_config(rule, config), parameters);
+    return std::make_unique<DeltaNet>(DeltaNetConfig(rule, config), parameters);
   };
   kind.small_config = [](const SmallSizes& s) -> nlohmann::json { return {{"d", s.width}, {"H", s.heads}}; };
   kind.readers.token_weights = token_weights;

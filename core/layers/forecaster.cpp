@@ -250,26 +250,16 @@ class DLinear final : public Forecaster {
   Tensor average_;  // [L,L]
 };
 
-const std::vector<std::string>& encoder_fields() {
-  static const std::vector<std::string> all = [] {
-    std::vector<std::string> fields{"d_model", "n_heads", "d_ff", "e_layers", "dropout", "mode_sign"};
-    fields.insert(fields.end(), spectral_memory_fields().begin(), spectral_memory_fields().end());
-    return fields;
-  }();
-  return all;
-}
-
-EncoderConfig read_encoder(const nlohmann::json& config, const std::string& where) {
+EncoderConfig read_encoder(JsonFields& config) {
   EncoderConfig c;
-  c.width = get_integer(config, "d_model", c.width, 1, 4096, where);
-  c.heads = get_integer(config, "n_heads", c.heads, 1, 256, where);
-  c.hidden = get_integer(config, "d_ff", c.hidden, 1, 65536, where);
-  c.layers = get_integer(config, "e_layers", c.layers, 1, 64, where);
-  c.dropout = get_number(config, "dropout", c.dropout, 0.0, 0.95, where);
-  c.memory = read_spectral_memory(config, c.width, 0, where);
-  check_mode_sign(config, where);
-  if (c.width % c.heads != 0)
-    throw Error(ExitCode::bad_input, where + ": d_model must be a multiple of n_heads; change one of them");
+  c.width = config.integer("d_model", c.width, 1, 4096);
+  c.heads = config.integer("n_heads", c.heads, 1, 256);
+  c.hidden = config.integer("d_ff", c.hidden, 1, 65536);
+  c.layers = config.integer("e_layers", c.layers, 1, 64);
+  c.dropout = config.number("dropout", c.dropout, 0.0, 0.95);
+  c.memory = read_spectral_memory(config, c.width, 0);
+  check_mode_sign(config);
+  if (c.width % c.heads != 0) config.refuse(": d_model must be a multiple of n_heads; change one of them");
   return c;
 }
 
@@ -285,8 +275,8 @@ class ForecasterSubject final : public FileSubject {
     const std::vector<double> rows = run.numbers("history", {FileRun::any, config_.width});
     const std::int64_t count = run.shape_of("history")[0];
     if (count > config_.memory.depth)
-      throw Error(ExitCode::bad_input, "spectral_memory: history has " + std::to_string(count) +
-                                           " rows, more than memory_depth; raise memory_depth");
+      throw Error(ExitCode::bad_input, "spectral_memory: history has ", count,
+                  " rows, more than memory_depth; raise memory_depth");
     memory.assign(rows, count);
     memory.refresh(run.tape().backend(), run.dtype());
     const ForecastPass pass = model_.forward(run.tape(), x, {});
@@ -325,18 +315,15 @@ LayerTraits traits_of_part(std::string_view kind) {
 
 std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::int64_t length, std::int64_t horizon,
                                             std::int64_t channels, const ParameterScope& parameters) {
-  const std::string where = "model";
-  const std::string kind = get_string(config, "kind", std::nullopt, where);
-  if (kind == "dlinear") {
-    refuse_unknown_keys(config, {"kind", "moving_average"}, where);
-    const std::int64_t span = get_integer(config, "moving_average", 25, 1, 10001, where);
-    if (span % 2 == 0) throw Error(ExitCode::bad_input, where + ".moving_average must be odd");
+  JsonFields fields(config, "model");
+  if (fields.text("kind", std::nullopt) == "dlinear") {
+    const std::int64_t span = fields.integer("moving_average", 25, 1, 10001);
+    fields.refuse_others();
+    if (span % 2 == 0) fields.refuse(".moving_average must be odd");
     return std::make_unique<DLinear>(length, horizon, channels, span, parameters);
   }
-  std::vector<std::string> fields = encoder_fields();
-  fields.emplace_back("kind");
-  refuse_unknown_keys(config, fields, where);
-  EncoderConfig c = read_encoder(config, where);
+  EncoderConfig c = read_encoder(fields);
+  fields.refuse_others();
   c.length = length;
   c.horizon = horizon;
   c.channels = channels;
@@ -347,19 +334,17 @@ std::unique_ptr<Forecaster> make_forecaster(const nlohmann::json& config, std::i
 FileKind spectral_memory_file_kind() {
   return {"spectral_memory",
           [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {
-            const std::string where = "spectral_memory";
-            std::vector<std::string> fields = encoder_fields();
-            for (const char* own : {"seq_len", "pred_len", "enc_in", "c_out", "training"}) fields.emplace_back(own);
-            refuse_unknown_keys(config, fields, where);
-            EncoderConfig c = read_encoder(config, where);
-            c.length = get_integer(config, "seq_len", std::nullopt, 1, 65536, where);
-            c.horizon = get_integer(config, "pred_len", std::nullopt, 1, 65536, where);
-            c.channels = get_integer(config, "enc_in", std::nullopt, 1, 65536, where);
-            if (get_integer(config, "c_out", c.channels, 1, 65536, where) != c.channels)
-              throw Error(ExitCode::bad_input, where + ": c_out must equal enc_in, every channel forecasts itself");
-            if (c.memory.tokens == 0)
-              throw Error(ExitCode::bad_input, where + ".memory_tokens must be at least 1 in a file");
-            return std::make_unique<ForecasterSubject>(c, get_bool(config, "training", false, where), parameters);
+            JsonFields fields(config, "spectral_memory");
+            EncoderConfig c = read_encoder(fields);
+            c.length = fields.integer("seq_len", std::nullopt, 1, 65536);
+            c.horizon = fields.integer("pred_len", std::nullopt, 1, 65536);
+            c.channels = fields.integer("enc_in", std::nullopt, 1, 65536);
+            const bool is_square = fields.integer("c_out", c.channels, 1, 65536) == c.channels,
+                       training = fields.flag("training", false);
+            fields.refuse_others();
+            if (!is_square) fields.refuse(": c_out must equal enc_in, every channel forecasts itself");
+            if (c.memory.tokens == 0) fields.refuse(".memory_tokens must be at least 1 in a file");
+            return std::make_unique<ForecasterSubject>(c, training, parameters);
           }};
 }
 

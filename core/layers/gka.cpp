@@ -17,38 +17,6 @@ namespace {
 
 constexpr double unit_eps = 1e-6;  // added to the lengths of q and k, and to beta
 
-GkaConfig read_config(const nlohmann::json& config) {
-  const std::string where = "gka";
-  refuse_unknown_keys(
-      config,
-      {"hidden_size", "head_dim", "num_heads", "num_iter", "ridge_strength", "chunk_size", "use_beta_gate",
-       "use_alpha_connection", "use_forgetting_gate", "use_forgetting_gate_kk", "use_gate", "use_v_conv", "conv_size",
-       "gla_rescale", "bp_lambda", "norm_eps", "solver_type", "fixed_lambda", "sketch"},
-      where);
-  GkaConfig c;
-  c.width = get_integer(config, "hidden_size", std::nullopt, 1, 65536, where);
-  c.heads = get_integer(config, "num_heads", std::nullopt, 1, 4096, where);
-  c.head_width = get_integer(config, "head_dim", std::nullopt, 1, 4096, where);
-  c.convolution = get_integer(config, "conv_size", 4, 1, 64, where);
-  c.beta_gate = get_bool(config, "use_beta_gate", true, where);
-  c.alpha = get_bool(config, "use_alpha_connection", true, where);
-  c.forget = get_bool(config, "use_forgetting_gate", true, where);
-  c.output_gate = get_bool(config, "use_gate", true, where);
-  c.value_convolution = get_bool(config, "use_v_conv", true, where);
-  c.sketch = get_integer(config, "sketch", 0, 0, c.head_width, where);
-  c.norm_eps = get_number(config, "norm_eps", 1e-6, 0.0, 1.0, where);
-  c.core.iterations = static_cast<int>(get_integer(config, "num_iter", 30, 0, 100000, where));
-  c.core.ridge = get_number(config, "ridge_strength", 0.02, 0.0, 1e6, where);
-  c.core.fixed_lambda = get_number(config, "fixed_lambda", 0.0, 0.0, 10.0, where);
-  c.core.chunk = get_integer(config, "chunk_size", 64, 1, 1 << 20, where);
-  c.core.lambda_grad = get_bool(config, "bp_lambda", true, where);
-  c.core.decay_keys = get_bool(config, "use_forgetting_gate_kk", true, where);
-  const bool rescale = get_bool(config, "gla_rescale", true, where);
-  c.core.scale = rescale ? 1.0 / std::sqrt(static_cast<double>(c.head_width)) : 1.0;
-  get_choice(config, "solver_type", {"chebyshev"}, "chebyshev", where);
-  return c;
-}
-
 /// P = S S^T of a random S [D,d] with orthonormal columns.
 Initialiser projection_onto(std::int64_t dimensions) {
   return {[dimensions](Random& random, const Shape& shape, std::span<double> values) {
@@ -65,6 +33,18 @@ Initialiser projection_onto(std::int64_t dimensions) {
 }
 
 }  // namespace
+
+GkaConfig::GkaConfig(const nlohmann::json& config) : JsonFields(config, "gka") {
+  core.iterations = static_cast<int>(integer("num_iter", 30, 0, 100000));
+  core.ridge = number("ridge_strength", 0.02, 0.0, 1e6);
+  core.fixed_lambda = number("fixed_lambda", 0.0, 0.0, 10.0);
+  core.chunk = integer("chunk_size", 64, 1, 1 << 20);
+  core.lambda_grad = flag("bp_lambda", true);
+  core.decay_keys = flag("use_forgetting_gate_kk", true);
+  core.scale = flag("gla_rescale", true) ? 1.0 / std::sqrt(static_cast<double>(head_width)) : 1.0;
+  word("solver_type", {"chebyshev"}, "chebyshev");
+  refuse_others();
+}
 
 // Start values as in the official implementation: A uniform in (0, 16], time steps log-uniform in [0.001, 0.1].
 Gka::Gka(const GkaConfig& config, const ParameterScope& parameters)
@@ -128,7 +108,7 @@ Storage Gka::storage(const Backend& backend, const Shape& input) const {
 }
 
 Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
-  const auto history = [&](const char* name) { return state && config_.convolution > 1 ? state->get(name) : Tensor(); };
+  const auto history = [&](const char* name) { return state ? state->find(name) : Tensor(); };
   Var weights[] = {tape.parameter(q_proj_), tape.parameter(k_proj_), tape.parameter(v_proj_), {}}, projected[4];
   const std::size_t count = config_.output_gate ? 4 : 3;
   if (config_.output_gate) weights[3] = tape.parameter(*optional_.g_proj);
@@ -189,16 +169,14 @@ Var Gka::forward(Tape& tape, const Var& x, const Tensor&) {
   return finish(tape, heads, in, saved);
 }
 
-LayerState Gka::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  for (const char* name : {"H", "S"})
-    state.add(name, {batch, config_.heads, config_.head_width, config_.head_width}, dtype);
-  if (config_.convolution == 1) return state;
-  const Shape history{batch, config_.convolution - 1, config_.inner()};
-  state.add("q_convolution", history, dtype);
-  state.add("k_convolution", history, dtype);
-  if (config_.value_convolution) state.add("v_convolution", history, dtype);
-  return state;
+std::vector<StateTensor> Gka::state_parts() const {
+  const Shape memory{config_.heads, config_.head_width, config_.head_width};
+  const std::int64_t past = config_.convolution - 1, width = config_.inner();
+  return {{"H", memory},
+          {"S", memory},
+          {"q_convolution", {past, width}},
+          {"k_convolution", {past, width}},
+          {"v_convolution", {config_.value_convolution ? past : 0, width}}};
 }
 
 Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
@@ -208,12 +186,6 @@ Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
   const Var heads = chebyshev_step(tape, core_config(), in, {state.get("H"), state.get("S")}, &saved);
   for (const char* name : {"H", "S"}) tape.hook(name, state.get(name));
   return finish(tape, heads, in, saved);
-}
-
-std::int64_t Gka::state_bytes(DType dtype, std::int64_t) const {
-  const std::int64_t memory = 2 * config_.inner() * config_.head_width;
-  const std::int64_t history = convolutions() * (config_.convolution - 1) * config_.inner();
-  return (memory + history) * static_cast<std::int64_t>(size_of(dtype));
 }
 
 std::vector<LayerSetting> Gka::settings() const {
@@ -389,7 +361,7 @@ LayerKind gka_kind() {
   return {.name = "gka",
           .description = "Gated KalmaNet: ridge regression over fading keys for every token, by a Chebyshev iteration",
           .source = "Gated KalmaNet 4",
-          .make = make_read<Gka, read_config>,
+          .make = make_read<Gka, GkaConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"hidden_size", s.width}, {"head_dim", s.head_width}, {"num_heads", s.heads}};
           },

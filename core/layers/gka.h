@@ -2,26 +2,27 @@
 // values with the solution (GKA 4). The official layer with equally many query, key and value heads.
 #pragma once
 #include "core/backend/chebyshev.h"
+#include "core/io/json_file.h"
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
 
-struct GkaConfig {
-  std::int64_t width = 0;         ///< hidden_size, d
-  std::int64_t heads = 1;         ///< num_heads, H
-  std::int64_t head_width = 0;    ///< head_dim, D
-  std::int64_t convolution = 4;   ///< conv_size
-  bool beta_gate = true;          ///< use_beta_gate: k, v times sigmoid(b_proj x) + 1e-6
-  bool alpha = true;              ///< use_alpha_connection: p = q + alpha (x - q) with alpha = sigmoid(alpha_proj x)
-  bool forget = true;             ///< use_forgetting_gate: U_t fades
-  bool output_gate = true;        ///< use_gate: SiLU(g_proj x) on the output
-  bool value_convolution = true;  ///< use_v_conv; without it neither convolution nor SiLU
-  std::int64_t sketch = 0;        ///< dimensions of the subspace of keys and queries (appendix H); 0: all
-  double norm_eps = 1e-6;
-  /// num_iter, ridge_strength, fixed_lambda, bp_lambda, use_forgetting_gate_kk, gla_rescale, chunk_size; the others are
-  /// live settings.
-  ChebyshevConfig core;
+struct GkaConfig : JsonFields {
+  explicit GkaConfig(const nlohmann::json& config);
+  std::int64_t width = integer("hidden_size", {}, 1, 65536);   ///< d
+  std::int64_t heads = integer("num_heads", {}, 1, 4096);      ///< H
+  std::int64_t head_width = integer("head_dim", {}, 1, 4096);  ///< D
+  std::int64_t convolution = integer("conv_size", 4, 1, 64);
+  bool beta_gate = flag("use_beta_gate", true);       ///< k, v times sigmoid(b_proj x) + 1e-6
+  bool alpha = flag("use_alpha_connection", true);    ///< p = q + alpha (x - q) with alpha = sigmoid(alpha_proj x)
+  bool forget = flag("use_forgetting_gate", true);    ///< U_t fades
+  bool output_gate = flag("use_gate", true);          ///< SiLU(g_proj x) on the output
+  bool value_convolution = flag("use_v_conv", true);  ///< without it neither convolution nor SiLU
+  /// Dimensions of the subspace of keys and queries (appendix H); 0: all.
+  std::int64_t sketch = integer("sketch", 0, 0, head_width);
+  double norm_eps = number("norm_eps", 1e-6, 0.0, 1.0);
+  ChebyshevConfig core;        ///< the others of its numbers are live settings
   double alpha_override = -1;  ///< from 0 to 1: replaces alpha
   std::int64_t inner() const { return heads * head_width; }
 };
@@ -35,11 +36,9 @@ class Gka final : public Layer {
   std::int64_t heads() const override { return config_.heads; }
   const GkaConfig& config() const { return config_; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
-  /// `H`, `S` = U^T [B,H,D,D], and the last inputs of the convolutions: `q_convolution`, `k_convolution`,
-  /// `v_convolution` [B,conv_size-1,H D].
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  /// `H`, `S` = U^T [B,H,D,D], and the last inputs of the convolutions.
+  std::vector<StateTensor> state_parts() const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
-  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
   /// Iterations, ridge strength, a fixed lambda, the smallest gate, alpha.
   std::vector<LayerSetting> settings() const override;
   void set(std::string_view key, double value) override;
@@ -64,7 +63,6 @@ class Gka final : public Layer {
   /// The core's settings; alpha counts only where no input gives it.
   ChebyshevConfig core_config() const;
   Var finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const;
-  std::int64_t convolutions() const { return config_.value_convolution ? 3 : 2; }
 
   GkaConfig config_;
   const Parameter &q_proj_, &k_proj_, &v_proj_, &q_conv_, &k_conv_, &a_proj_, &A_log_, &dt_bias_, &o_norm_, &o_proj_;

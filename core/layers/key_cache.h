@@ -7,8 +7,6 @@
 
 namespace afterglow {
 
-inline constexpr std::int64_t first_cache_capacity = 64;
-
 /// Storage of heads projected from inputs [B, T, d]: narrow where the back end has tiled attention for them.
 Storage heads_storage(const Backend& backend, const Shape& input, std::int64_t heads, std::int64_t key_heads,
                       std::int64_t width);

@@ -21,13 +21,22 @@ namespace {
 /// e^-softplus(s). The last two, as the last two options below, are those of the authors' later code.
 enum class Rotation { clamp, angle, log_radius };
 
-struct KoopmanMlpConfig {
-  std::int64_t width = 0;  ///< d
-  std::int64_t inner = 0;  ///< dk, even; the default is 8/3 d rounded up to a multiple of 64
-  bool gated = false;
-  Rotation rotation = Rotation::clamp;
-  bool norms_rows = false;       ///< lift "row_norm": row i of the lift is lift_g_i lift_v_i / |lift_v_i|
-  std::int64_t mixer_block = 0;  ///< b of mixer "cayley": u <- (I + S)^-1 (I - S) u in blocks of b; 0: no mixer
+struct KoopmanMlpConfig : JsonFields {
+  explicit KoopmanMlpConfig(const nlohmann::json& config) : JsonFields(config, "koopman_mlp") {
+    refuse_others();
+    if (mixer_block > 0 && (mixer_block % 2 != 0 || inner % mixer_block != 0))
+      refuse(": mixer_block must be even and divide dk, ", inner, ", and is ", mixer_block);
+    if (inner % 2 != 0) refuse(": dk must be even, because its numbers turn in pairs; ", inner + 1, " would do");
+  }
+  std::int64_t width = integer("d", {}, 1, 65536);
+  std::int64_t inner = integer("dk", (8 * width + 191) / 192 * 64, 2, 1 << 20);  ///< even
+  bool gated = flag("gated", false);
+  Rotation rotation = choice("rotation", {"clamp", "angle", "log_radius"}, Rotation::clamp);
+  /// Row i of the lift is lift_g_i lift_v_i / |lift_v_i|.
+  bool norms_rows = word("lift", {"plain", "row_norm"}, "plain") == "row_norm";
+  /// b of mixer "cayley": u <- (I + S)^-1 (I - S) u in blocks of b; 0: no mixer.
+  std::int64_t mixer_block =
+      integer("mixer_block", 64, 2, 1024) * (word("mixer", {"none", "cayley"}, "none") == "cayley");
 };
 
 constexpr double tiny_row = 1e-30;                   // in the place of the length of a row of zeros
@@ -142,46 +151,24 @@ class KoopmanMlp final : public Layer {
 }  // namespace
 
 LayerKind koopman_mlp_kind() {
-  return {
-      .name = "koopman_mlp",
-      .description = "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated",
-      .source = "Echo 3.3",
-      .mixes_tokens = false,
-      .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-        const std::string where = "koopman_mlp";
-        refuse_unknown_keys(config, {"d", "dk", "gated", "rotation", "lift", "mixer", "mixer_block"}, where);
-        KoopmanMlpConfig c;
-        c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-        c.inner = get_integer(config, "dk", (8 * c.width + 191) / 192 * 64, 2, 1 << 20, where);
-        c.gated = get_bool(config, "gated", false, where);
-        const std::string rotation = get_choice(config, "rotation", {"clamp", "angle", "log_radius"}, "clamp", where);
-        if (rotation != "clamp") c.rotation = rotation == "angle" ? Rotation::angle : Rotation::log_radius;
-        c.norms_rows = get_choice(config, "lift", {"plain", "row_norm"}, "plain", where) == "row_norm";
-        const std::int64_t block = get_integer(config, "mixer_block", 64, 2, 1024, where);
-        if (get_choice(config, "mixer", {"none", "cayley"}, "none", where) == "cayley") c.mixer_block = block;
-        if (c.mixer_block > 0 && (block % 2 != 0 || c.inner % block != 0)) {
-          throw Error(ExitCode::bad_input, "koopman_mlp: mixer_block must be even and divide dk, " +
-                                               std::to_string(c.inner) + ", and is " + std::to_string(block));
-        }
-        if (c.inner % 2 != 0) {
-          throw Error(ExitCode::bad_input, "koopman_mlp: dk must be even, because its numbers turn in pairs; " +
-                                               std::to_string(c.inner + 1) + " would do");
-        }
-        return std::make_unique<KoopmanMlp>(c, parameters);
-      },
-      .small_config = [](const SmallSizes& s) -> nlohmann::json {
-        return {{"d", s.width}};
-      },
-      .ink = 4,
-      .readers = {.modes = [](const Layer& layer) { return static_cast<const KoopmanMlp&>(layer).pairs(); },
-                  .edit =
-                      [](Layer& layer, Tape& tape, const Var& x, const Tensor&, const LayerEdit& edit) {
-                        return static_cast<KoopmanMlp&>(layer).forward_edited(tape, x, edit.heads.front().modes);
-                      },
-                  .spectrum = [](const Layer& layer, Backend& backend,
-                                 int) { return static_cast<const KoopmanMlp&>(layer).eigenvalues(backend); }},
-      .shows = LayerTrait::koopman_modes,
-      .benchmarks = {{R"({"d":128})", 16, 64}}};
+  return {.name = "koopman_mlp",
+          .description = "Koopman MLP: readout(damped rotations of silu(lift x)), optionally gated",
+          .source = "Echo 3.3",
+          .mixes_tokens = false,
+          .make = make_read<KoopmanMlp, KoopmanMlpConfig>,
+          .small_config = [](const SmallSizes& s) -> nlohmann::json {
+            return {{"d", s.width}};
+          },
+          .ink = 4,
+          .readers = {.modes = [](const Layer& layer) { return static_cast<const KoopmanMlp&>(layer).pairs(); },
+                      .edit =
+                          [](Layer& layer, Tape& tape, const Var& x, const Tensor&, const LayerEdit& edit) {
+                            return static_cast<KoopmanMlp&>(layer).forward_edited(tape, x, edit.heads.front().modes);
+                          },
+                      .spectrum = [](const Layer& layer, Backend& backend,
+                                     int) { return static_cast<const KoopmanMlp&>(layer).eigenvalues(backend); }},
+          .shows = LayerTrait::koopman_modes,
+          .benchmarks = {{R"({"d":128})", 16, 64}}};
 }
 
 }  // namespace afterglow

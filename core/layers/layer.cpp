@@ -48,11 +48,16 @@ Tensor LayerState::grow(const std::string& name, const Shape& shape) {
   return longer;
 }
 
-Tensor LayerState::get(std::string_view name) const {
+Tensor LayerState::find(std::string_view name) const {
   for (const auto& [known, tensor] : tensors_) {
     if (known == name) return tensor;
   }
-  throw Error(ExitCode::failure, "the layer's state has no tensor " + std::string(name));
+  return {};
+}
+
+Tensor LayerState::get(std::string_view name) const {
+  if (const Tensor tensor = find(name); tensor.defined()) return tensor;
+  throw Error(ExitCode::failure, "the layer's state has no tensor ", name);
 }
 
 std::size_t LayerState::bytes() const {
@@ -94,9 +99,24 @@ Var Layer::step(Tape& tape, const Var& x, LayerState& state) {
   return forward(tape, x, {});
 }
 
-LayerState Layer::make_state(Backend& backend, DType, std::int64_t) const { return LayerState(backend); }
+LayerState Layer::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
+  constexpr std::int64_t first_cache_capacity = 64;
+  LayerState state(backend);
+  for (const StateTensor& part : state_parts()) {
+    if (part.shape.elements() == 0) continue;
+    std::vector<std::int64_t> extents = part.shape.extents();
+    if (part.is_cache) extents.insert(extents.begin(), first_cache_capacity);
+    extents.insert(extents.begin(), batch);
+    state.add(part.name, Shape(extents), dtype);
+  }
+  return state;
+}
 
-std::int64_t Layer::state_bytes(DType, std::int64_t) const { return 0; }
+std::int64_t Layer::state_bytes(DType dtype, std::int64_t tokens) const {
+  std::int64_t numbers = 0;
+  for (const StateTensor& part : state_parts()) numbers += part.shape.elements() * (part.is_cache ? tokens : 1);
+  return numbers * static_cast<std::int64_t>(size_of(dtype));
+}
 
 Var Layer::forward_as_stepped(Tape& tape, const Var& x) { return forward(tape, x, {}); }
 

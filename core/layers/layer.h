@@ -28,6 +28,8 @@ class LayerState {
   /// Replaces a tensor by a longer one with the same first elements (a KV cache that grows).
   Tensor grow(const std::string& name, const Shape& shape);
   Tensor get(std::string_view name) const;
+  /// The same, undefined where the state has no such tensor.
+  Tensor find(std::string_view name) const;
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
   std::size_t bytes() const;
   std::int64_t position = 0;  ///< tokens seen
@@ -41,6 +43,13 @@ class LayerState {
   void release_all();
   Backend* backend_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
+};
+
+/// A tensor of a layer's state for one sequence; missing where an extent is 0.
+struct StateTensor {
+  std::string name;
+  Shape shape;            ///< without the batch; of a cache for one token
+  bool is_cache = false;  ///< it grows with every token: [B, capacity, ..], whose capacity doubles when it is full
 };
 
 /// A number of a layer that may be changed while it runs, such as the power K or the ridge of `ska`.
@@ -95,12 +104,14 @@ class Layer {
   /// Into how many equal parts, one per head, the columns of a hook point [B,T,columns] divide; 1 where heads share
   /// them.
   virtual std::int64_t heads_at(std::string_view /*place*/) const { return 1; }
-  /// The empty state for a batch. Position-wise layers have no tensors in it.
-  virtual LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
+  /// What the recurrent form carries from token to token; nothing in position-wise layers.
+  virtual std::vector<StateTensor> state_parts() const { return {}; }
+  /// The empty state for a batch.
+  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
   /// One token: x [B,1,d] -> [B,1,d], advancing the state. By default as `forward`, for position-wise layers.
   virtual Var step(Tape& tape, const Var& x, LayerState& state);
   /// Bytes of state that the recurrent form needs for one sequence after `tokens` tokens in `dtype`.
-  virtual std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
+  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
   /// Settings that may change during training, with present values.
   virtual std::vector<LayerSetting> settings() const { return {}; }
   /// Changes a setting; callers check the value against `settings()`. It applies from the next forward pass on.

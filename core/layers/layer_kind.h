@@ -44,10 +44,10 @@ struct LayerKind {
   std::vector<LayerBenchmark> benchmarks{};
 };
 
-/// `make` of a kind: the layer with what `read` makes of its configuration.
-template <class Kind, auto read>
+/// `make` of a kind: the layer with its configuration read from JSON.
+template <class Kind, class Config>
 std::unique_ptr<Layer> make_read(const nlohmann::json& config, const ParameterScope& parameters) {
-  return std::make_unique<Kind>(read(config), parameters);
+  return std::make_unique<Kind>(Config(config), parameters);
 }
 
 /// Every layer there is, in the order of the documentation; `shows` is complete.

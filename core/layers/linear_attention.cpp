@@ -13,9 +13,13 @@ namespace afterglow {
 
 namespace {
 
-struct LinearAttentionConfig {
-  std::int64_t width = 0;  ///< d
-  std::int64_t heads = 1;  ///< n_heads, divides d
+struct LinearAttentionConfig : JsonFields {
+  explicit LinearAttentionConfig(const nlohmann::json& config) : JsonFields(config, "linear_attention") {
+    refuse_others();
+    if (width % heads != 0) refuse(": d must be a multiple of n_heads; change one of them");
+  }
+  std::int64_t width = integer("d", {}, 1, 65536);
+  std::int64_t heads = integer("n_heads", {}, 1, 4096);
   std::int64_t head_width() const { return width / heads; }
 };
 
@@ -54,18 +58,11 @@ class LinearAttention final : public Layer {
   std::int64_t heads_at(std::string_view place) const override {
     return place == "queries" || place == "keys" || place == "values" ? config_.heads : 1;
   }
-  /// `state` [B,H,D,D] = sum v k^T.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    state.add("state", state_shape(batch), dtype);
-    return state;
-  }
+  /// The sum of v k^T.
+  std::vector<StateTensor> state_parts() const override { return {{"state", state_shape(1).tail()}}; }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     ++state.position;
     return run(tape, x, state.get("state"), true);
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
-    return state_shape(1).elements() * static_cast<std::int64_t>(size_of(dtype));
   }
 
  private:
@@ -112,16 +109,7 @@ LayerKind linear_attention_kind() {
   return {.name = "linear_attention",
           .description = "causal linear attention, an unnormalised sum that never fades",
           .source = "Katharopoulos et al. 2020, without a feature map",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            const std::string where = "linear_attention";
-            refuse_unknown_keys(config, {"d", "n_heads"}, where);
-            LinearAttentionConfig c;
-            c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-            c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
-            if (c.width % c.heads != 0)
-              throw Error(ExitCode::bad_input, "linear_attention: d must be a multiple of n_heads; change one of them");
-            return std::make_unique<LinearAttention>(c, parameters);
-          },
+          .make = make_read<LinearAttention, LinearAttentionConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width}, {"n_heads", s.heads}};
           },

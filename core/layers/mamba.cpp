@@ -15,37 +15,20 @@ namespace {
 
 enum class ScanNorm { none, plain, weighted };
 
-struct MambaConfig {
-  std::int64_t width = 0;          ///< d_model
-  std::int64_t states = 16;        ///< d_state, N
-  std::int64_t convolution = 4;    ///< d_conv
-  std::int64_t inner = 0;          ///< d_inner: channels; expand * d_model by default
-  std::int64_t rank = 0;           ///< dt_rank: d_model / 16, rounded up, by default
-  bool bias = false;               ///< of in_proj and out_proj
-  bool convolution_bias = true;    ///< conv_bias
-  ScanNorm norm = ScanNorm::none;  ///< scan_norm: RMS norms of time step, B and C, with weights or without
-  double norm_eps = 1e-6;
+struct MambaConfig : JsonFields {
+  explicit MambaConfig(const nlohmann::json& config) : JsonFields(config, "mamba") { refuse_others(); }
+  std::int64_t width = integer("d_model", {}, 1, 65536);
+  std::int64_t states = integer("d_state", 16, 1, 4096);  ///< N
+  std::int64_t convolution = integer("d_conv", 4, 1, 64);
+  std::int64_t inner = integer("d_inner", width* integer("expand", 2, 1, 64), 1, 1 << 20);  ///< channels
+  std::int64_t rank = integer("dt_rank", (width + 15) / 16, 1, 65536);
+  bool bias = flag("bias", false);  ///< of in_proj and out_proj
+  bool convolution_bias = flag("conv_bias", true);
+  /// RMS norms of time step, B and C, with weights or without.
+  ScanNorm norm = choice("scan_norm", {"none", "plain", "weighted"}, ScanNorm::none);
+  double norm_eps = number("norm_eps", 1e-6, 0.0, 1.0);
   std::int64_t shared() const { return rank + 2 * states; }  ///< rows of x_proj
 };
-
-MambaConfig read_config(const nlohmann::json& config) {
-  const std::string where = "mamba";
-  refuse_unknown_keys(
-      config,
-      {"d_model", "d_state", "d_conv", "expand", "d_inner", "dt_rank", "bias", "conv_bias", "scan_norm", "norm_eps"},
-      where);
-  MambaConfig c;
-  c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
-  c.states = get_integer(config, "d_state", 16, 1, 4096, where);
-  c.convolution = get_integer(config, "d_conv", 4, 1, 64, where);
-  c.inner = get_integer(config, "d_inner", c.width * get_integer(config, "expand", 2, 1, 64, where), 1, 1 << 20, where);
-  c.rank = get_integer(config, "dt_rank", (c.width + 15) / 16, 1, 65536, where);
-  c.bias = get_bool(config, "bias", false, where);
-  c.convolution_bias = get_bool(config, "conv_bias", true, where);
-  c.norm = get_enum(config, "scan_norm", {"none", "plain", "weighted"}, ScanNorm::none, where);
-  c.norm_eps = get_number(config, "norm_eps", 1e-6, 0.0, 1.0, where);
-  return c;
-}
 
 /// A_log with A = 1, 2, .., N in every channel.
 Initialiser log_of_places() {
@@ -99,20 +82,13 @@ class Mamba final : public Layer {
   std::int64_t heads_at(std::string_view place) const override {
     return place == "keys" || place == "queries" ? 1 : config_.inner;
   }
-  /// `state` [B,c,N], and `convolution` [B,d_conv-1,c]: the last inputs of the convolution.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    state.add("state", {batch, config_.inner, config_.states}, dtype);
-    if (config_.convolution > 1) state.add("convolution", {batch, config_.convolution - 1, config_.inner}, dtype);
-    return state;
+  /// `convolution`: the last inputs of the convolution.
+  std::vector<StateTensor> state_parts() const override {
+    return {{"state", {config_.inner, config_.states}}, {"convolution", {config_.convolution - 1, config_.inner}}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     ++state.position;
-    const Tensor history = config_.convolution > 1 ? state.get("convolution") : Tensor();
-    return run(tape, x, history, state.get("state"), true);
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
-    return config_.inner * (config_.states + config_.convolution - 1) * static_cast<std::int64_t>(size_of(dtype));
+    return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
 
  private:
@@ -184,7 +160,7 @@ LayerKind mamba_kind() {
   return {.name = "mamba",
           .description = "Mamba-1: a selective scan in which every channel has states that fade by themselves",
           .source = "mamba_ssm Mamba; with scan_norm Falcon-Mamba's and Jamba's",
-          .make = make_read<Mamba, read_config>,
+          .make = make_read<Mamba, MambaConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d_model", s.width}, {"d_state", 8}, {"expand", 1}};
           },

@@ -1,6 +1,5 @@
 // Mamba-2 (the official Mamba2Simple, with the options of transformers and flash-linear-attention): a selective scan
 // between a convolution and a gated norm. Its memory decays exponentially, with a rate that each token sets.
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,7 +9,7 @@
 
 #include "core/analysis/influence/smooth_routing.h"
 #include "core/analysis/influence/state_slopes.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/captured_layer.h"
@@ -23,74 +22,53 @@ namespace afterglow {
 
 namespace {
 
-struct Mamba2Config {
-  std::int64_t width = 0;         ///< d_model
-  std::int64_t states = 64;       ///< d_state, N
-  std::int64_t convolution = 4;   ///< d_conv
-  std::int64_t inner = 0;         ///< d_inner; expand * d_model by default
-  std::int64_t head_width = 64;   ///< headdim, P
-  std::int64_t groups = 1;        ///< ngroups, G: head h reads B and C of group h / (heads / G)
-  bool bias = false;              ///< of in_proj
-  bool out_bias = false;          ///< of out_proj; as `bias` by default
-  bool convolution_bias = true;   ///< conv_bias
-  bool gated_norm = true;         ///< rmsnorm; false: the gate alone
-  bool norm_per_group = false;    ///< the gated norm's mean is taken over a group's columns
-  bool norm_before_gate = false;  ///< the norm comes first, then the gate
-  /// in_scales {gate, x, B, C, dt}: factors of what in_proj makes, in this order; empty: ones.
-  std::vector<double> scales;
-  double norm_eps = 1e-5;
-  double step_floor = 0.0;                                        ///< dt_floor, live: the least time step
-  double step_ceiling = std::numeric_limits<double>::infinity();  ///< dt_ceiling: the largest
+struct Mamba2Config : JsonFields {
+  explicit Mamba2Config(const nlohmann::json& config) : JsonFields(config, "mamba2") {
+    refuse_others();
+    if (inner % head_width != 0)
+      refuse(": headdim ", head_width, " must divide expand * d_model = ", inner, "; change one of the three");
+    if (heads() % groups != 0)
+      refuse(": ngroups ", groups, " must divide the ", heads(), " heads; change one of the two");
+  }
+  std::int64_t width = integer("d_model", {}, 1, 65536);
+  std::int64_t states = integer("d_state", 64, 1, 4096);  ///< N
+  std::int64_t convolution = integer("d_conv", 4, 1, 64);
+  std::int64_t inner = integer("d_inner", expanded(), 1, 1 << 20);
+  std::int64_t head_width = integer("headdim", 64, 1, 65536);  ///< P
+  std::int64_t groups = integer("ngroups", 1, 1, 64);          ///< G: head h reads B and C of group h / (heads / G)
+  bool bias = flag("bias", false);                             ///< of in_proj
+  bool out_bias = flag("out_bias", bias);                      ///< of out_proj
+  bool convolution_bias = flag("conv_bias", true);
+  bool gated_norm = flag("rmsnorm", true);                  ///< false: the gate alone
+  bool norm_per_group = flag("norm_per_group", false);      ///< the gated norm's mean is taken over a group's columns
+  bool norm_before_gate = flag("norm_before_gate", false);  ///< the norm comes first, then the gate
+  std::vector<double> scales = in_scales();                 ///< factors of what in_proj makes; empty: ones
+  double norm_eps = number("norm_eps", 1e-5, 0.0, 1.0);
+  double step_floor = number("dt_floor", 0.0, 0.0, largest_step);  ///< live: the least time step
+  double step_ceiling =
+      has("dt_ceiling") ? number("dt_ceiling", {}, step_floor, largest_step) : std::numeric_limits<double>::infinity();
   std::int64_t heads() const { return inner / head_width; }
   std::int64_t shared() const { return groups * states; }          ///< columns of B, and of C
   std::int64_t convolved() const { return inner + 2 * shared(); }  ///< columns of x, B and C together
-};
 
-Mamba2Config read_config(const nlohmann::json& config) {
-  const std::string where = "mamba2";
-  refuse_unknown_keys(
-      config,
-      {"d_model", "d_state", "d_conv", "expand", "d_inner", "headdim", "ngroups", "bias", "out_bias", "conv_bias",
-       "rmsnorm", "norm_per_group", "norm_before_gate", "in_scales", "norm_eps", "dt_floor", "dt_ceiling"},
-      where);
-  Mamba2Config c;
-  c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
-  c.states = get_integer(config, "d_state", 64, 1, 4096, where);
-  c.convolution = get_integer(config, "d_conv", 4, 1, 64, where);
-  const double inner = static_cast<double>(c.width) * get_number(config, "expand", 2, 1.0 / 64, 64, where);
-  c.inner = std::llround(inner);
-  if (static_cast<double>(c.inner) != inner)
-    throw Error(ExitCode::bad_input, "mamba2: expand * d_model must be a whole number; change one of the two");
-  c.inner = get_integer(config, "d_inner", c.inner, 1, 1 << 20, where);
-  c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
-  c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
-  constexpr double largest_step = 1e6;
-  c.step_floor = get_number(config, "dt_floor", 0.0, 0.0, largest_step, where);
-  if (config.contains("dt_ceiling"))
-    c.step_ceiling = get_number(config, "dt_ceiling", std::nullopt, c.step_floor, largest_step, where);
-  c.groups = get_integer(config, "ngroups", 1, 1, 64, where);
-  c.bias = get_bool(config, "bias", false, where);
-  c.out_bias = get_bool(config, "out_bias", c.bias, where);
-  c.convolution_bias = get_bool(config, "conv_bias", true, where);
-  c.gated_norm = get_bool(config, "rmsnorm", true, where);
-  c.norm_per_group = get_bool(config, "norm_per_group", false, where);
-  c.norm_before_gate = get_bool(config, "norm_before_gate", false, where);
-  const std::vector<std::string> streams{"gate", "x", "B", "C", "dt"};
-  const nlohmann::json scales = config.value("in_scales", nlohmann::json::object());
-  refuse_unknown_keys(scales, streams, "mamba2.in_scales");
-  for (const std::string& stream : streams)
-    if (!scales.empty()) c.scales.push_back(get_number(scales, stream, 1.0, -1e6, 1e6, "mamba2.in_scales"));
-  if (c.inner % c.head_width != 0) {
-    throw Error(ExitCode::bad_input, "mamba2: headdim " + std::to_string(c.head_width) +
-                                         " must divide expand * d_model = " + std::to_string(c.inner) +
-                                         "; change one of the three");
+ private:
+  static constexpr double largest_step = 1e6;
+  std::int64_t expanded() {
+    const double wanted = static_cast<double>(width) * number("expand", 2, 1.0 / 64, 64);
+    if (wanted != std::floor(wanted)) refuse(": expand * d_model must be a whole number; change one of the two");
+    return std::llround(wanted);
   }
-  if (c.heads() % c.groups != 0) {
-    throw Error(ExitCode::bad_input, "mamba2: ngroups " + std::to_string(c.groups) + " must divide the " +
-                                         std::to_string(c.heads()) + " heads; change one of the two");
+  std::vector<double> in_scales() {
+    const nlohmann::json* given = find("in_scales");
+    if (given == nullptr) return {};
+    const std::vector<std::string> streams{"gate", "x", "B", "C", "dt"};
+    refuse_unknown_keys(*given, streams, "mamba2.in_scales");
+    std::vector<double> all;
+    for (const std::string& stream : streams)
+      if (!given->empty()) all.push_back(get_number(*given, stream, 1.0, -1e6, 1e6, "mamba2.in_scales"));
+    return all;
   }
-  return c;
-}
+};
 
 /// Adds a parameter, or returns null for a part that the configuration leaves out.
 const Parameter* add_if(bool wanted, const ParameterScope& parameters, const char* name, const Shape& shape,
@@ -98,12 +76,10 @@ const Parameter* add_if(bool wanted, const ParameterScope& parameters, const cha
   return wanted ? &parameters.add(name, shape, std::move(initialise)) : nullptr;
 }
 
-using ScanMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 using ScanRow = Eigen::RowVectorXd;
 
-ScanMatrix scan_matrix(const std::vector<double>& numbers, std::int64_t rows, std::int64_t columns) {
-  return Eigen::Map<const ScanMatrix>(numbers.data(), rows, columns);
+RowMajor scan_matrix(const std::vector<double>& numbers, std::int64_t rows, std::int64_t columns) {
+  return RowMajorView(numbers.data(), rows, columns);
 }
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
@@ -111,11 +87,6 @@ double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 double silu_of(double x) { return x * sigmoid_of(x); }
 
 double silu_slope_of(double x) { return sigmoid_of(x) * (1 + x * (1 - sigmoid_of(x))); }
-
-double largest_singular_value(const ScanMatrix& A) {
-  return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
-                       static_cast<int>(A.cols()));
-}
 
 /// Captures: `final_state` [B,nh,P,N], `log_decay_cumsum` [B,T,nh]: sum of log a_s over s <= t, `dt` [B,T,nh]; inputs
 /// of the scan: `B`, `C` [B,T,G*N] and `values` [B,T,nh*P]; `readout`, the output of the scan before the gate; and
@@ -176,21 +147,14 @@ class Mamba2 final : public Layer {
     const bool is_own = config_.groups == config_.heads() && (place == "keys" || place == "queries");
     return is_own ? config_.heads() : 1;
   }
-  /// `state` [B,nh,P,N], and `convolution` [B,d_conv-1,c]: the last inputs of the convolution.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    state.add("state", {batch, config_.heads(), config_.head_width, config_.states}, dtype);
-    if (config_.convolution > 1) state.add("convolution", {batch, config_.convolution - 1, config_.convolved()}, dtype);
-    return state;
+  /// `convolution`: the last inputs of the convolution.
+  std::vector<StateTensor> state_parts() const override {
+    return {{"state", {config_.heads(), config_.head_width, config_.states}},
+            {"convolution", {config_.convolution - 1, config_.convolved()}}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     ++state.position;
-    const Tensor history = config_.convolution > 1 ? state.get("convolution") : Tensor();
-    return run(tape, x, history, state.get("state"), true);
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
-    const std::int64_t numbers = config_.inner * config_.states + (config_.convolution - 1) * config_.convolved();
-    return numbers * static_cast<std::int64_t>(size_of(dtype));
+    return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
   std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.step_floor)}; }
   void set(std::string_view key, double value) override {
@@ -236,7 +200,7 @@ class Mamba2 final : public Layer {
         rows_.push_back(rows_of(head));
         captured_.yield();
       }
-      out_norm_ = largest_singular_value(scan_matrix(weights(&layer.out_proj_), config_.width, config_.inner));
+      out_norm_ = spectral_norm(scan_matrix(weights(&layer.out_proj_), config_.width, config_.inner));
       captured.yield();
       for (std::int64_t t = 0; t < T_; ++t) readings_.push_back(reading(t));
       is_sound_ = true;
@@ -268,7 +232,7 @@ class Mamba2 final : public Layer {
     std::vector<double> weights(const Parameter* parameter) const {
       return parameter == nullptr ? std::vector<double>{} : captured_.read.download(parameter->value);
     }
-    void project(const ScanMatrix& inputs) {
+    void project(const RowMajor& inputs) {
       constexpr std::int64_t together = 32;  // tokens
       in_.resize(T_, W_in_.rows());
       for (std::int64_t t = 0; t < T_; t += together) {
@@ -293,9 +257,9 @@ class Mamba2 final : public Layer {
       return slopes;
     }
     /// State of one head after the token before `source`, [P,N].
-    ScanMatrix state_before(int source, std::int64_t head) const {
+    RowMajor state_before(int source, std::int64_t head) const {
       const std::int64_t group = group_of(head);
-      ScanMatrix h = ScanMatrix::Zero(config_.head_width, config_.states);
+      RowMajor h = RowMajor::Zero(config_.head_width, config_.states);
       for (std::int64_t s = 0; s < source; ++s) {
         const double kept = std::exp(sums_(source - 1, head) - sums_(s, head)) * dt_(s, head);
         h += kept * x_.row(s).segment(head * config_.head_width, config_.head_width).transpose() *
@@ -312,11 +276,11 @@ class Mamba2 final : public Layer {
       const auto faded = [&](std::int64_t s) { return std::exp(sums_(last, head) - sums_(s, head)); };
       const double step = dt_(source, head);
       const bool is_free = step > config_.step_floor && step < config_.step_ceiling;
-      ScanMatrix O =
+      RowMajor O =
           faded(source) * x_.row(source).segment(head * P, P).transpose() * B_.row(source).segment(group * N, N);
       if (source > 0) O -= A_[static_cast<std::size_t>(head)] * faded(source - 1) * state_before(source, head);
       O *= is_free ? -std::expm1(-step) : 0.0;  // dt = softplus(raw): its slope is sigmoid(raw) = 1 - e^-dt
-      ScanMatrix X = ScanMatrix::Zero(P, N), Y = X;
+      RowMajor X = RowMajor::Zero(P, N), Y = X;
       for (std::int64_t s = source; s <= last; ++s) {
         const double share = faded(s) * dt_(s, head);
         const ScanRow of_x = convolved_slopes(s, source, head * P, P),
@@ -325,11 +289,11 @@ class Mamba2 final : public Layer {
         Y += share * x_.row(s).segment(head * P, P).transpose() * of_B;
       }
       const Rows& rows = rows_[static_cast<std::size_t>(head)];
-      const ScanMatrix mixed = O * X.transpose() * rows.step_x.asDiagonal() +
-                               (O * rows.step_B.asDiagonal() + X.cwiseProduct(rows.x_B)) * Y.transpose();
-      const ScanMatrix own = rows.step * O * O.transpose() + rows.x.cwiseProduct(X * X.transpose()) +
-                             Y * rows.B.asDiagonal() * Y.transpose();
-      return std::sqrt(largest_singular_value(own + mixed + mixed.transpose()));
+      const RowMajor mixed = O * X.transpose() * rows.step_x.asDiagonal() +
+                             (O * rows.step_B.asDiagonal() + X.cwiseProduct(rows.x_B)) * Y.transpose();
+      const RowMajor own = rows.step * O * O.transpose() + rows.x.cwiseProduct(X * X.transpose()) +
+                           Y * rows.B.asDiagonal() * Y.transpose();
+      return std::sqrt(spectral_norm(own + mixed + mixed.transpose()));
     }
     /// Largest factor of the gate and its norm on the output at a token.
     double gate_factor(std::int64_t token) const {
@@ -356,14 +320,14 @@ class Mamba2 final : public Layer {
     struct Rows {
       double step = 0;         // with itself
       ScanRow step_x, step_B;  // [P], [N]
-      ScanMatrix x, x_B;       // [P,P], [P,N]
+      RowMajor x, x_B;         // [P,P], [P,N]
       ScanRow B;               // each with itself [N]
     };
     Rows rows_of(std::int64_t head) const {
       const std::int64_t P = config_.head_width, N = config_.states;
       const ScanRow step = W_in_.row(config_.inner + config_.convolved() + head);
-      const ScanMatrix x = W_in_.middleRows(config_.inner + head * P, P),
-                       B = W_in_.middleRows(2 * config_.inner + group_of(head) * N, N);
+      const RowMajor x = W_in_.middleRows(config_.inner + head * P, P),
+                     B = W_in_.middleRows(2 * config_.inner + group_of(head) * N, N);
       return {step.squaredNorm(), step * x.transpose(), step * B.transpose(),
               x * x.transpose(),  x * B.transpose(),    B.rowwise().squaredNorm().transpose()};
     }
@@ -374,9 +338,9 @@ class Mamba2 final : public Layer {
     const Mamba2Config& config_;
     std::int64_t T_;
     bool is_sound_ = false;
-    ScanMatrix in_, x_, B_, C_, dt_, sums_, W_in_, taps_, readout_;  // in_: the projected input [T, ..]
-    std::vector<double> conv_bias_, norm_, A_, readings_;            // readings_ [T]
-    std::vector<Rows> rows_;                                         // of each head
+    RowMajor in_, x_, B_, C_, dt_, sums_, W_in_, taps_, readout_;  // in_: the projected input [T, ..]
+    std::vector<double> conv_bias_, norm_, A_, readings_;          // readings_ [T]
+    std::vector<Rows> rows_;                                       // of each head
     double out_norm_ = 0;
   };
   Var gated(Tape& tape, const Var& y, const Var& z) const {
@@ -481,7 +445,7 @@ LayerKind mamba2_kind() {
       .name = "mamba2",
       .description = "Mamba-2: a selective scan whose memory fades exponentially",
       .source = "mamba_ssm Mamba2Simple",
-      .make = make_read<Mamba2, read_config>,
+      .make = make_read<Mamba2, Mamba2Config>,
       .small_config = [](const SmallSizes& s) -> nlohmann::json {
         return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
       },

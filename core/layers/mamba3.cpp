@@ -15,56 +15,35 @@ namespace afterglow {
 
 namespace {
 
-struct Mamba3Config {
-  std::int64_t width = 0;        ///< d_model
-  std::int64_t states = 128;     ///< d_state, N
-  std::int64_t inner = 0;        ///< expand * d_model
-  std::int64_t head_width = 64;  ///< headdim, P
-  std::int64_t turned = 0;       ///< floor(N rope_fraction / 2): pairs of a key that rotate
-  StepFloors floors;             ///< A_floor and, live, dt_floor
-  bool norm_heads = false;       ///< is_outproj_norm
-  PairSquares squares;           ///< invariant_lift, harmonics: squares of pairs instead of keys and queries
-  double norm_eps = 1e-5;
+struct Mamba3Config : JsonFields {
+  explicit Mamba3Config(const nlohmann::json& config) : JsonFields(config, "mamba3") {
+    integer("ngroups", 1, 1, 1);
+    const bool is_mimo = flag("is_mimo", false);
+    refuse_others();
+    if (is_mimo) refuse(": is_mimo true (several inputs and outputs a head) is not offered; set is_mimo to false");
+    if (inner % head_width != 0)
+      refuse(": headdim ", head_width, " must divide expand * d_model = ", inner, "; change one of the three");
+    if (lifted() && states % 2 != 0)
+      refuse(": invariant_lift and harmonics square pairs, and d_state ", states,
+             " is odd; make it even or leave them out");
+  }
+  std::int64_t width = integer("d_model", {}, 1, 65536);
+  std::int64_t states = integer("d_state", 128, 1, 4096);  ///< N
+  std::int64_t inner = width * integer("expand", 2, 1, 64);
+  std::int64_t head_width = integer("headdim", 64, 1, 65536);  ///< P
+  /// Pairs of a key that rotate.
+  std::int64_t turned =
+      static_cast<std::int64_t>(std::floor(static_cast<double>(states) * number("rope_fraction", 0.5, 0.0, 1.0) / 2.0));
+  StepFloors floors{number("A_floor", 1e-4, 0.0, 1e6), number("dt_floor", 0.0, 0.0, 1.0)};  ///< the second is live
+  bool norm_heads = flag("is_outproj_norm", false);
+  /// Squares of pairs instead of keys and queries.
+  PairSquares squares{flag("invariant_lift", false), flag("harmonics", false)};
+  double norm_eps = number("norm_eps", 1e-5, 0.0, 1.0);
   std::int64_t heads() const { return inner / head_width; }
   bool lifted() const { return squares.invariant || squares.harmonics; }
   /// Numbers of a key in the scan.
   std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
 };
-
-Mamba3Config read_config(const nlohmann::json& config) {
-  const std::string where = "mamba3";
-  refuse_unknown_keys(config,
-                      {"d_model", "d_state", "expand", "headdim", "ngroups", "rope_fraction", "A_floor", "dt_floor",
-                       "is_outproj_norm", "is_mimo", "invariant_lift", "harmonics", "norm_eps"},
-                      where);
-  Mamba3Config c;
-  c.width = get_integer(config, "d_model", std::nullopt, 1, 65536, where);
-  c.states = get_integer(config, "d_state", 128, 1, 4096, where);
-  c.inner = c.width * get_integer(config, "expand", 2, 1, 64, where);
-  c.head_width = get_integer(config, "headdim", 64, 1, 65536, where);
-  get_integer(config, "ngroups", 1, 1, 1, where);
-  const double fraction = get_number(config, "rope_fraction", 0.5, 0.0, 1.0, where);
-  c.turned = static_cast<std::int64_t>(std::floor(static_cast<double>(c.states) * fraction / 2.0));
-  c.floors.rate = get_number(config, "A_floor", 1e-4, 0.0, 1e6, where);
-  c.floors.step = get_number(config, "dt_floor", 0.0, 0.0, 1.0, where);
-  c.norm_heads = get_bool(config, "is_outproj_norm", false, where);
-  c.squares = {get_bool(config, "invariant_lift", false, where), get_bool(config, "harmonics", false, where)};
-  c.norm_eps = get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where);
-  if (get_bool(config, "is_mimo", false, where)) {
-    throw Error(ExitCode::bad_input,
-                "mamba3: is_mimo true (several inputs and outputs a head) is not offered; set is_mimo to false");
-  }
-  if (c.inner % c.head_width != 0) {
-    throw Error(ExitCode::bad_input, "mamba3: headdim " + std::to_string(c.head_width) +
-                                         " must divide expand * d_model = " + std::to_string(c.inner) +
-                                         "; change one of the three");
-  }
-  if (c.lifted() && c.states % 2 != 0) {
-    throw Error(ExitCode::bad_input, "mamba3: invariant_lift and harmonics square pairs, and d_state " +
-                                         std::to_string(c.states) + " is odd; make it even or leave them out");
-  }
-  return c;
-}
 
 std::int64_t projected_width(const Mamba3Config& c) { return 2 * c.inner + 2 * c.states + 3 * c.heads() + c.turned; }
 
@@ -146,20 +125,19 @@ class Mamba3 final : public Layer {
   std::int64_t heads_at(std::string_view place) const override {
     return place == "values" || place == "steps" || place == "gate" ? config_.heads() : 1;
   }
-  /// `state` [B,nh,P,M], the last token's `key` [B,nh,M] and `value` [B,nh,P], and `angle` [B,nh,na] in [-pi, pi].
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    state.add("state", {batch, config_.heads(), config_.head_width, config_.key_width()}, dtype);
-    state.add("key", {batch, config_.heads(), config_.key_width()}, dtype);
-    state.add("value", {batch, config_.heads(), config_.head_width}, dtype);
-    if (config_.turned > 0) state.add("angle", {batch, config_.heads(), config_.turned}, dtype);
-    return state;
+  /// `key` and `value` of the last token, `angle` in [-pi, pi].
+  std::vector<StateTensor> state_parts() const override {
+    const std::int64_t heads = config_.heads(), keys = config_.key_width(), values = config_.head_width;
+    return {{"state", {heads, values, keys}},
+            {"key", {heads, keys}},
+            {"value", {heads, values}},
+            {"angle", {heads, config_.turned}}};
   }
   // First the previous token enters, without decay and without an output; then the token itself.
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     ++state.position;
     const std::int64_t batch = x.shape()[0], key_columns = config_.heads() * config_.key_width();
-    const Projected in = project(tape, x, config_.turned > 0 ? state.get("angle") : Tensor());
+    const Projected in = project(tape, x, state.find("angle"));
     const Tensor key = state.get("key"), value = state.get("value");
     ScanVars before;
     before.x = tape.constant(value.reshaped({batch, 1, config_.inner}));
@@ -172,11 +150,6 @@ class Mamba3 final : public Layer {
                         last_token(in.scan.B.value.reshaped({batch, 1, key_columns})));
     tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
     return finish(tape, in, heads);
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
-    const std::int64_t keys = config_.key_width(), values = config_.head_width;
-    return config_.heads() * (values * keys + keys + values + config_.turned) *
-           static_cast<std::int64_t>(size_of(dtype));
   }
   std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.floors.step)}; }
   void set(std::string_view key, double value) override {
@@ -281,7 +254,7 @@ LayerKind mamba3_kind() {
       .name = "mamba3",
       .description = "Mamba-3: a selective scan by the trapezoidal rule, with keys that turn as time passes",
       .source = "Mamba-3, SISO",
-      .make = make_read<Mamba3, read_config>,
+      .make = make_read<Mamba3, Mamba3Config>,
       .small_config = [](const SmallSizes& s) -> nlohmann::json {
         return {{"d_model", s.width}, {"d_state", 16}, {"expand", 2}, {"headdim", s.head_width}};
       },

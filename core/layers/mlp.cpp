@@ -14,7 +14,8 @@ namespace afterglow {
 
 namespace {
 
-enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
+enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };  // relu2 is the square of relu
+const std::vector<std::string> activations{"silu", "gelu", "gelu_tanh", "relu", "relu2"};
 
 struct MlpConfig {
   std::int64_t width = 0;  ///< d
@@ -33,11 +34,6 @@ Var gelu_tanh(Tape& tape, const Var& x) {
   const Var cube = multiply(tape, multiply(tape, x, x), x);
   const Var argument = scale(tape, add(tape, x, scale(tape, cube, cubic)), slope);
   return multiply(tape, x, unary(tape, Unary::sigmoid, argument));
-}
-
-/// "activation" of a configuration; relu2 is the square of relu.
-Activation read_activation(const nlohmann::json& config, const std::string& where) {
-  return get_enum(config, "activation", {"silu", "gelu", "gelu_tanh", "relu", "relu2"}, Activation::silu, where);
 }
 
 Var activated(Tape& tape, const Var& x, Activation kind) {
@@ -101,32 +97,49 @@ class Mlp final : public Layer {
 
 template <bool gated>
 std::unique_ptr<Layer> make(const nlohmann::json& config, const ParameterScope& parameters) {
-  const std::string where = gated ? "swiglu" : "mlp";
-  refuse_unknown_keys(config, {"d", "d_ff", "activation", "bias", "gate_scale", "output_scale", "adapter"}, where);
-  MlpConfig c;
-  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-  c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
-  c.gated = gated;
-  c.activation = read_activation(config, where);
-  c.biases = get_bool(config, "bias", false, where);
-  c.gate_scale = get_number(config, "gate_scale", 1.0, -1e6, 1e6, where);
-  c.output_scale = get_number(config, "output_scale", 1.0, -1e6, 1e6, where);
-  c.adapter = read_adapter(config, where);
+  JsonFields fields(config, gated ? "swiglu" : "mlp");
+  const MlpConfig c{.width = fields.integer("d", {}, 1, 65536),
+                    .inner = fields.integer("d_ff", {}, 1, 1 << 20),
+                    .gated = gated,
+                    .activation = fields.choice("activation", activations, Activation::silu),
+                    .biases = fields.flag("bias", false),
+                    .gate_scale = fields.number("gate_scale", 1.0, -1e6, 1e6),
+                    .output_scale = fields.number("output_scale", 1.0, -1e6, 1e6),
+                    .adapter = fields.has("adapter") ? read_adapter(config, fields.where()) : AdapterConfig()};
+  fields.refuse_others();
   return std::make_unique<Mlp>(c, parameters);
 }
 
 nlohmann::json small(const SmallSizes& s) { return {{"d", s.width}, {"d_ff", 3 * s.width}}; }
 
-struct ExpertsConfig {
-  std::int64_t width = 0;   ///< d
-  std::int64_t inner = 0;   ///< d_ff of an expert
-  std::int64_t count = 1;   ///< experts
-  Router router;            ///< router (softmax, sigmoid), chosen, normalised, norm_eps, factor, groups, kept_groups
-  bool correction = false;  ///< a bias on scores in the choice of experts alone, without gradient
-  bool gated = true;
-  Activation activation = Activation::silu;
-  std::int64_t shared = 0;   ///< shared_ff: the width of the MLP that all tokens take; 0: none
-  bool shared_gate = false;  ///< its answer times sigmoid(shared_gate x)
+struct ExpertsConfig : JsonFields {
+  explicit ExpertsConfig(const nlohmann::json& config) : JsonFields(config, "experts") {
+    refuse_others();
+    if (shared_gate && shared == 0) refuse(".shared_gate: there is no shared MLP; set shared_ff or take it out");
+  }
+  std::int64_t width = integer("d", {}, 1, 65536);
+  std::int64_t inner = integer("d_ff", {}, 1, 1 << 20);  ///< of an expert
+  std::int64_t count = integer("experts", {}, 1, 4096);
+  Router router = read_router();
+  bool correction = flag("correction", false);  ///< a bias on scores in the choice of experts alone, without gradient
+  bool gated = flag("gated", true);
+  Activation activation = choice("activation", activations, Activation::silu);
+  std::int64_t shared = integer("shared_ff", 0, 0, 1 << 20);  ///< the width of the MLP that all tokens take; 0: none
+  bool shared_gate = flag("shared_gate", false);              ///< its answer times sigmoid(shared_gate x)
+
+ private:
+  Router read_router() {
+    Router r;
+    r.groups = integer("groups", 1, 1, max_router_groups);
+    r.kept_groups = integer("kept_groups", r.groups, 1, r.groups);
+    if (count % r.groups != 0) refuse(".groups: they must divide the number of experts; change one of the two");
+    r.chosen = integer("chosen", {}, 1, count / r.groups * r.kept_groups);
+    r.sigmoid = word("router", {"softmax", "sigmoid"}, "softmax") == "sigmoid";
+    r.normalised = flag("normalised", false);
+    r.eps = number("norm_eps", 0.0, 0.0, 1.0);
+    r.factor = number("factor", 1.0, 1e-6, 1e6);
+    return r;
+  }
 };
 
 /// Every expert computes every token, and those that were not taken count 0. Captures `expert_weights` [B,T,experts].
@@ -171,36 +184,6 @@ class Experts final : public Layer {
   std::unique_ptr<Mlp> shared_;
 };
 
-ExpertsConfig read_experts(const nlohmann::json& config) {
-  const std::string where = "experts";
-  refuse_unknown_keys(config,
-                      {"d", "d_ff", "experts", "chosen", "router", "normalised", "norm_eps", "factor", "groups",
-                       "kept_groups", "correction", "gated", "activation", "shared_ff", "shared_gate"},
-                      where);
-  ExpertsConfig c;
-  c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-  c.inner = get_integer(config, "d_ff", std::nullopt, 1, 1 << 20, where);
-  c.count = get_integer(config, "experts", std::nullopt, 1, 4096, where);
-  Router& r = c.router;
-  r.groups = get_integer(config, "groups", 1, 1, max_router_groups, where);
-  r.kept_groups = get_integer(config, "kept_groups", r.groups, 1, r.groups, where);
-  if (c.count % r.groups != 0)
-    throw Error(ExitCode::bad_input, "experts.groups: they must divide the number of experts; change one of the two");
-  r.chosen = get_integer(config, "chosen", std::nullopt, 1, c.count / r.groups * r.kept_groups, where);
-  r.sigmoid = get_choice(config, "router", {"softmax", "sigmoid"}, "softmax", where) == "sigmoid";
-  r.normalised = get_bool(config, "normalised", false, where);
-  r.eps = get_number(config, "norm_eps", 0.0, 0.0, 1.0, where);
-  r.factor = get_number(config, "factor", 1.0, 1e-6, 1e6, where);
-  c.correction = get_bool(config, "correction", false, where);
-  c.gated = get_bool(config, "gated", true, where);
-  c.activation = read_activation(config, where);
-  c.shared = get_integer(config, "shared_ff", 0, 0, 1 << 20, where);
-  c.shared_gate = get_bool(config, "shared_gate", false, where);
-  if (c.shared_gate && c.shared == 0)
-    throw Error(ExitCode::bad_input, "experts.shared_gate: there is no shared MLP; set shared_ff or take it out");
-  return c;
-}
-
 }  // namespace
 
 LayerKind swiglu_kind() {
@@ -227,7 +210,7 @@ LayerKind experts_kind() {
           .description = "mixture of experts: a router weighs a few of many MLPs for every token",
           .source = "Shazeer et al. 2017; DeepSeek-V3, section 2.1.2",
           .mixes_tokens = false,
-          .make = make_read<Experts, read_experts>,
+          .make = make_read<Experts, ExpertsConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width}, {"d_ff", s.width}, {"experts", 4}, {"chosen", 2}, {"shared_ff", s.width}};
           }};

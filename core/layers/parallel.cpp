@@ -39,12 +39,9 @@ class LayerOfParts : public Layer {
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override {
     return combine(tape, x, [&](Layer& layer, const Var& in) { return layer.forward(tape, in, mask); });
   }
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState all(backend);
-    for (const Part& part : parts_) {
-      const LayerState own = part.layer->make_state(backend, dtype, batch);
-      for (const auto& [name, tensor] : own.tensors()) all.add(name, tensor.shape, tensor.dtype);
-    }
+  std::vector<StateTensor> state_parts() const override {
+    std::vector<StateTensor> all;
+    for (const Part& part : parts_) std::ranges::copy(part.layer->state_parts(), std::back_inserter(all));
     return all;
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
@@ -53,11 +50,6 @@ class LayerOfParts : public Layer {
       state.position = position;  // each part counts the token
       return layer.step(tape, in, state);
     });
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override {
-    std::int64_t sum = 0;
-    for (const Part& part : parts_) sum += part.layer->state_bytes(dtype, tokens);
-    return sum;
   }
 
  protected:
@@ -147,9 +139,8 @@ std::unique_ptr<Layer> make_parallel(const nlohmann::json& config, const Paramet
     const std::string kind = get_string(part, "kind", std::nullopt, where + ".parts");
     const LayerKind* known = find_layer_kind(kind);
     if (known != nullptr && (!known->mixes_tokens || known->whole_block || kind == where || !kinds.insert(kind).second))
-      throw Error(ExitCode::bad_input, "parallel.parts: " + kind +
-                                           " mixes no tokens, is a whole block or is listed twice; "
-                                           "take token mixers of different kinds");
+      throw Error(ExitCode::bad_input, "parallel.parts: ", kind,
+                  " mixes no tokens, is a whole block or is listed twice; take token mixers of different kinds");
     Part own;
     own.input_scale = get_number(part, "input_scale", 1.0, -1e6, 1e6, where);
     own.output_scale = get_number(part, "output_scale", 1.0, -1e6, 1e6, where);
@@ -168,7 +159,7 @@ std::unique_ptr<Layer> make_shared_block(const nlohmann::json& config, const Par
       "shared_weights." + std::to_string(get_integer(config, "block", 0, 0, max_shared_blocks, where)));
   for (const char* field : {"attention", "mlp", "mixer"}) {
     if (!config.contains(field) || !config[field].is_object())
-      throw Error(ExitCode::bad_input, where + "." + field + ": expected a layer such as {\"kind\": \"mamba2\"}");
+      throw Error(ExitCode::bad_input, where, ".", field, ": expected a layer such as {\"kind\": \"mamba2\"}");
   }
   nlohmann::json attention = config["attention"];
   attention["d_out"] = width;
@@ -177,8 +168,8 @@ std::unique_ptr<Layer> make_shared_block(const nlohmann::json& config, const Par
   std::unique_ptr<Layer> mlp = make_part(config["mlp"], width, shared);
   parts.push_back({make_part(config["mixer"], width, parameters)});
   if (parts[0].layer->kind() == parts[1].layer->kind() || mixes_tokens(mlp->kind()))
-    throw Error(ExitCode::bad_input,
-                where + ": attention and mixer must be of two kinds, and the mlp must mix no tokens");
+    throw Error(ExitCode::bad_input, where,
+                ": attention and mixer must be of two kinds, and the mlp must mix no tokens");
   return std::make_unique<SharedBlock>(std::move(parts), std::move(mlp), width,
                                        get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where), shared, parameters);
 }

@@ -110,7 +110,7 @@ std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& c
   if (const LayerKind* found = find_layer_kind(kind)) return found->make(config, parameters);
   std::vector<std::string> names;
   for (const LayerKind& known : layer_kinds()) names.push_back(known.name);
-  throw Error(ExitCode::bad_input, "there is no layer kind " + in_quotes(kind) + which_there_are(kind, names));
+  throw Error(ExitCode::bad_input, "there is no layer kind ", in_quotes(kind), which_there_are(kind, names));
 }
 
 }  // namespace afterglow

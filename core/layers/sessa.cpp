@@ -241,16 +241,13 @@ class Sessa final : public Layer {
     tape.hook("s", s.value);
     return leave(tape, x, s, branches.gate);
   }
-  /// `keys` (rotated) and `values` of the forward branch [B, capacity, n_kv_heads, D / n_heads], `feedback_keys` and
-  /// `solution` (s) [B, capacity, 1, D]; the capacity doubles when it is full.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    for (const char* name : {"keys", "values"})
-      state.add(name, {batch, first_cache_capacity, config_.key_heads, config_.head_width()}, dtype);
-    if (!config_.feedback) return state;
-    for (const char* name : {"feedback_keys", "solution"})
-      state.add(name, {batch, first_cache_capacity, 1, config_.width}, dtype);
-    return state;
+  /// `keys` (rotated) and `values` of the forward branch, `feedback_keys` and `solution` (s).
+  std::vector<StateTensor> state_parts() const override {
+    const Shape token{config_.key_heads, config_.head_width()}, feedback{config_.feedback ? 1 : 0, config_.width};
+    return {{"keys", token, true},
+            {"values", token, true},
+            {"feedback_keys", feedback, true},
+            {"solution", feedback, true}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     const std::int64_t position = state.position++;
@@ -265,11 +262,6 @@ class Sessa final : public Layer {
     tape.hook("f", f.value);
     tape.hook("s", s.value);
     return leave(tape, x, s, branches.gate);
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override {
-    const std::int64_t forward = 2 * config_.key_heads * config_.head_width();
-    const std::int64_t numbers = forward + (config_.feedback ? 2 * config_.width : 0);
-    return tokens * numbers * static_cast<std::int64_t>(size_of(dtype));
   }
   std::vector<LayerSetting> settings() const override {
     std::vector<LayerSetting> all{{"temperature", "Temperature",
@@ -602,7 +594,9 @@ LayerKind sessa_kind() {
   return {.name = "sessa",
           .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
           .source = "Sessa 3",
-          .make = make_read<Sessa, read_config>,
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Sessa>(read_config(config), parameters);
+          },
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"D", s.width}, {"n_heads", s.heads}};
           },

@@ -10,10 +10,11 @@ namespace afterglow {
 
 namespace {
 
-struct ShortConvConfig {
-  std::int64_t width = 0;  ///< d
-  std::int64_t taps = 3;   ///< conv_size
-  bool biases = false;     ///< bias: of projections and convolution
+struct ShortConvConfig : JsonFields {
+  explicit ShortConvConfig(const nlohmann::json& config) : JsonFields(config, "short_conv") { refuse_others(); }
+  std::int64_t width = integer("d", {}, 1, 65536);
+  std::int64_t taps = integer("conv_size", 3, 1, 64);
+  bool biases = flag("bias", false);  ///< of projections and convolution
 };
 
 /// Captures: `values` [B,T,d], the inputs of the convolution; `gate` [B,T,d], c; `taps` [d,1,w]; `readout` [B,T,1,d].
@@ -34,17 +35,10 @@ class ShortConv final : public Layer {
   std::int64_t taps() const { return config_.taps; }
 
   Var forward(Tape& tape, const Var& x, const Tensor&) override { return mix(tape, x, {}); }
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override {
-    LayerState state(backend);
-    if (config_.taps > 1) state.add("history", {batch, config_.taps - 1, config_.width}, dtype);
-    return state;
-  }
+  std::vector<StateTensor> state_parts() const override { return {{"history", {config_.taps - 1, config_.width}}}; }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     ++state.position;
-    return mix(tape, x, config_.taps > 1 ? state.get("history") : Tensor());
-  }
-  std::int64_t state_bytes(DType dtype, std::int64_t) const override {
-    return (config_.taps - 1) * config_.width * static_cast<std::int64_t>(size_of(dtype));
+    return mix(tape, x, state.find("history"));
   }
 
  private:
@@ -90,15 +84,7 @@ LayerKind short_conv_kind() {
   return {.name = "short_conv",
           .description = "a short convolution between two gates",
           .source = "LFM2, Lfm2ShortConv of transformers",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            const std::string where = "short_conv";
-            refuse_unknown_keys(config, {"d", "conv_size", "bias"}, where);
-            ShortConvConfig c;
-            c.width = get_integer(config, "d", std::nullopt, 1, 65536, where);
-            c.taps = get_integer(config, "conv_size", 3, 1, 64, where);
-            c.biases = get_bool(config, "bias", false, where);
-            return std::make_unique<ShortConv>(c, parameters);
-          },
+          .make = make_read<ShortConv, ShortConvConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width}};
           },

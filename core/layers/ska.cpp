@@ -48,7 +48,7 @@ Bounds read_bounds(const nlohmann::json& config, const std::string& field) {
   const bool is_pair = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number();
   const Bounds bounds = is_pair ? Bounds{range[0].get<double>(), range[1].get<double>()} : Bounds{1, 0};
   if (!(bounds.low <= bounds.high) || !std::isfinite(bounds.low) || !std::isfinite(bounds.high))
-    throw Error(ExitCode::bad_input, "ska: " + field + " must be two numbers, [low, high], the smaller one first");
+    throw Error(ExitCode::bad_input, "ska: ", field, " must be two numbers, [low, high], the smaller one first");
   return bounds;
 }
 
@@ -363,14 +363,9 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
   return is_plain ? answers : tape.constant(to_device(tape, answers.shape(), answers.value.dtype, y));
 }
 
-LayerState Ska::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
-  LayerState state(backend);
-  state.add("G", {batch, config_.heads, config_.rank, config_.rank}, dtype);
-  state.add("M", {batch, config_.heads, config_.rank, config_.rank}, dtype);
-  state.add("C", {batch, config_.heads, config_.value_width, config_.rank}, dtype);
-  state.add("previous_key", {batch, config_.heads, config_.rank}, dtype);
-  state.add("m", {batch, config_.heads}, dtype);
-  return state;
+std::vector<StateTensor> Ska::state_parts() const {
+  const std::int64_t H = config_.heads, r = config_.rank;
+  return {{"G", {H, r, r}}, {"M", {H, r, r}}, {"C", {H, config_.value_width, r}}, {"previous_key", {H, r}}, {"m", {H}}};
 }
 
 Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
@@ -400,12 +395,6 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   return join_heads(tape, heads, x);
 }
 
-std::int64_t Ska::state_bytes(DType dtype, std::int64_t) const {
-  const std::int64_t r = config_.rank;
-  const std::int64_t numbers = 2 * r * r + config_.value_width * r + r + 1;
-  return config_.heads * numbers * static_cast<std::int64_t>(size_of(dtype));
-}
-
 std::vector<LayerSetting> Ska::settings() const {
   return {{"K", "Power K", "how often the fitted operator acts on a query; 0 is ridge regression",
            static_cast<double>(config_.core.power), 0, 8, false, true},
@@ -423,7 +412,9 @@ LayerKind ska_kind() {
           .description =
               "Spectral Koopman Attention: ridge regression of the context, read through a power of its operator",
           .source = "Echo 3.2",
-          .make = make_read<Ska, read_config>,
+          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
+            return std::make_unique<Ska>(read_config(config), parameters);
+          },
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width},      {"H", s.heads}, {"r", s.head_width},
                     {"P", s.head_width}, {"K", 2},       {"mode", "recurrent"}};

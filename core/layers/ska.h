@@ -70,12 +70,11 @@ class Ska final : public Layer {
   /// As `forward` without a gradient, with the edit applied. The host computes edited heads in float64, the kernel the
   /// others. Additional capture `operator` [B,H,groups,r,r]: W, which replaces A^K.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit);
-  /// `G`, `M` [B,H,r,r], `C` [B,H,P,r], `previous_key` [B,H,r], `m` [B,H]: 2 r^2 + P r + r + 1 numbers a head.
-  LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const override;
+  /// 2 r^2 + P r + r + 1 numbers a head.
+  std::vector<StateTensor> state_parts() const override;
   /// The recurrent form for every mode of `forward`. m grows with the keys, and the statistics are rescaled; where
   /// the state keeps its scale, m stays, which is the running form with the ridge eps (m / max |z|)^2.
   Var step(Tape& tape, const Var& x, LayerState& state) override;
-  std::int64_t state_bytes(DType dtype, std::int64_t tokens) const override;
   /// K and ridge.
   std::vector<LayerSetting> settings() const override;
   void set(std::string_view key, double value) override;

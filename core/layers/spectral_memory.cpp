@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "core/io/error.h"
-#include "core/io/json_file.h"
 #include "core/layers/files/kl_file.h"
 
 namespace afterglow {
@@ -26,27 +24,17 @@ constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components
 
 }  // namespace
 
-const std::vector<std::string>& spectral_memory_fields() {
-  static const std::vector<std::string> fields{"memory_tokens", "memory_depth",   "memory_projection",
-                                               "n_components",  "kl_strategy",    "kl_kernel",
-                                               "kl_tau",        "kl_lambda_scale"};
-  return fields;
-}
-
-SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t min_tokens,
-                                          const std::string& where) {
+SpectralMemoryConfig read_spectral_memory(JsonFields& config, std::int64_t width, std::int64_t min_tokens) {
   SpectralMemoryConfig memory;
-  memory.kl = read_kl_config(config, kl_fields, where);
+  memory.kl = read_kl_config(config, kl_fields);
   memory.width = width;
-  memory.tokens = get_integer(config, "memory_tokens", memory.tokens, min_tokens, 1024, where);
-  memory.depth = get_integer(config, "memory_depth", memory.depth, 1, 100000, where);
-  const std::string projection = get_choice(config, "memory_projection", {"mlp", "none", "free"}, "mlp", where);
-  if (projection == "none") memory.projection = MemoryProjection::none;
-  if (projection == "free") memory.projection = MemoryProjection::free;
+  memory.tokens = config.integer("memory_tokens", memory.tokens, min_tokens, 1024);
+  memory.depth = config.integer("memory_depth", memory.depth, 1, 100000);
+  memory.projection = config.choice("memory_projection", {"mlp", "none", "free"}, MemoryProjection::mlp);
   if (memory.projection == MemoryProjection::none && memory.tokens > memory.kl.components)
-    throw Error(ExitCode::bad_input, where + ".memory_tokens " + std::to_string(memory.tokens) +
-                                         ": without a projection a token is a component, of which there are " +
-                                         std::to_string(memory.kl.components) + " (n_components)");
+    config.refuse(".memory_tokens ", memory.tokens,
+                  ": without a projection a token is a component, of which there are ", memory.kl.components,
+                  " (n_components)");
   return memory;
 }
 

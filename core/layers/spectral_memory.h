@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/analysis/kl_decompose.h"
+#include "core/io/json_file.h"
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
 
@@ -28,11 +29,8 @@ struct SpectralMemoryConfig {
 };
 /// Reads `memory_tokens` (M, at least `min_tokens`; without a projection at most K), `memory_depth` (T),
 /// `n_components` (K), `memory_projection`, `kl_strategy`, `kl_kernel`, `kl_tau` and `kl_lambda_scale`, with the
-/// published values where they are missing. Throws Error(bad_input) that begins with `where` and names the field.
-SpectralMemoryConfig read_spectral_memory(const nlohmann::json& config, std::int64_t width, std::int64_t min_tokens,
-                                          const std::string& where);
-/// The names of these fields.
-const std::vector<std::string>& spectral_memory_fields();
+/// published values where they are missing. Throws Error(bad_input) that names the field.
+SpectralMemoryConfig read_spectral_memory(JsonFields& config, std::int64_t width, std::int64_t min_tokens);
 
 /// How much of the memory is in use.
 struct MemoryShare {

@@ -77,9 +77,8 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
     const double output_scale = get_number(entry, "output_scale", 1.0, -1e6, 1e6, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
     if (block + repeat > max_blocks) {
-      throw Error(ExitCode::bad_input, here + ": with it there are " + std::to_string(block + repeat) +
-                                           " blocks, and the most is " + std::to_string(max_blocks) +
-                                           "; make \"repeat\" smaller");
+      throw Error(ExitCode::bad_input, here, ": with it there are ", block + repeat, " blocks, and the most is ",
+                  max_blocks, "; make \"repeat\" smaller");
     }
     for (std::int64_t i = 0; i < repeat; ++i, ++block) {
       for (const char* role : {"mixer", "mlp"}) {
@@ -88,8 +87,8 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
         branch.norm_behind = behind;
         branch.output_scale = output_scale;
         if (branch.norm == nullptr && (behind || output_scale != 1))
-          throw Error(ExitCode::bad_input, here + "." + role + ": a " + std::string(branch.layer->kind()) +
-                                               " has its own norm and residual; take out norm and output_scale");
+          throw Error(ExitCode::bad_input, here, ".", role, ": a ", branch.layer->kind(),
+                      " has its own norm and residual; take out norm and output_scale");
       }
     }
   }
@@ -101,12 +100,12 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
 
 void Model::add_retrieval(const json& config, const std::string& where, const ParameterScope& root) {
   if (config.contains("blocks"))
-    throw Error(ExitCode::bad_input, where + ": this network is its own list of blocks; take \"blocks\" out");
+    throw Error(ExitCode::bad_input, where, ": this network is its own list of blocks; take \"blocks\" out");
   refuse_unknown_keys(config["retrieval"], {"tokens", "jumps", "beta", "source", "leak"}, where);
   RetrievalNetwork network = parse_retrieval_network(config["retrieval"], {}, where);
   if (width_ < network.width) {
-    throw Error(ExitCode::bad_input, "model.d_model: " + where + " needs at least " + std::to_string(network.width) +
-                                         " channels, and there are " + std::to_string(width_) + "; make it larger");
+    throw Error(ExitCode::bad_input, "model.d_model: ", where, " needs at least ", network.width,
+                " channels, and there are ", width_, "; make it larger");
   }
   network.width = static_cast<int>(width_);
   int place = 0;
@@ -120,18 +119,17 @@ void Model::add_retrieval(const json& config, const std::string& where, const Pa
 }
 
 void Model::add_memory(const json& config, const std::string& where, const ParameterScope& root) {
-  std::vector<std::string> fields = spectral_memory_fields();
-  fields.emplace_back("dropout");
-  refuse_unknown_keys(config, fields, where);
-  memory_dropout_ = get_number(config, "dropout", memory_dropout_, 0.0, 0.95, where);
-  memory_ = std::make_unique<SpectralMemory>(read_spectral_memory(config, width_, 1, where), root.scope("memory"),
-                                             root.scope("pooling_layer"));
+  JsonFields fields(config, where);
+  memory_dropout_ = fields.number("dropout", memory_dropout_, 0.0, 0.95);
+  const SpectralMemoryConfig memory = read_spectral_memory(fields, width_, 1);
+  fields.refuse_others();
+  memory_ = std::make_unique<SpectralMemory>(memory, root.scope("memory"), root.scope("pooling_layer"));
 }
 
 Branch& Model::add_branch(const json& config, const std::string& where, int block, const char* role,
                           const ParameterScope& root) {
   if (!config.is_object() || !config.contains("kind") || !config["kind"].is_string()) {
-    throw Error(ExitCode::bad_input, where + ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
+    throw Error(ExitCode::bad_input, where, ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
   }
   json filled = config;
   const std::string kind = filled["kind"].get<std::string>();
@@ -152,7 +150,7 @@ Branch& Model::add_branch(const json& config, const std::string& where, int bloc
   try {
     branch.layer = make_layer(kind, filled, scope.scope(kind));
   } catch (const Error& error) {
-    throw Error(error.code(), where + ": " + error.what());
+    throw Error(error.code(), where, ": ", error.what());
   }
   branch.heads = static_cast<int>(branch.layer->heads());
   branch.first = &store_->all()[parameters_before];
@@ -227,9 +225,8 @@ Var Model::look_up(Tape& tape, const Tensor& tokens) const {
 Var Model::embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped) {
   if (!memory_) return look_up(tape, tokens);
   if (tokens.shape[1] <= places()) {
-    throw Error(ExitCode::bad_input, "a sequence of " + std::to_string(tokens.shape[1]) +
-                                         " tokens leaves nothing behind " + std::to_string(places()) +
-                                         " memory tokens; make it longer");
+    throw Error(ExitCode::bad_input, "a sequence of ", tokens.shape[1], " tokens leaves nothing behind ", places(),
+                " memory tokens; make it longer");
   }
   return prepend_tokens(tape, memory_->memory_tokens(tape, dropped, 0), behind_places(tape, look_up(tape, tokens)));
 }

@@ -154,8 +154,7 @@ TensorFile FileRun::run() {
     if (error.code() != ExitCode::failure) throw;
     std::string read;
     for (const auto& [name, var] : inputs_) read += (read.empty() ? "" : ", ") + name;
-    refuse(std::string(error.what()) + "; compare the inputs (" + read +
-           " and what is missing) with the configuration");
+    refuse(error.what(), "; compare the inputs (", read, " and what is missing) with the configuration");
   }
   if (y_.defined() && has("grad_y")) put_gradients();
   put_captures();
@@ -173,28 +172,27 @@ Var FileRun::input(const std::string& name, const Shape& shape) {
 Tensor FileRun::flags(const std::string& name, const Shape& shape) {
   const std::vector<double> values = numbers(name, shape);
   if (std::any_of(values.begin(), values.end(), [](double value) { return value != 0.0 && value != 1.0; }))
-    refuse("tensor " + name + " must hold only 0 and 1");
+    refuse("tensor ", name, " must hold only 0 and 1");
   return upload(values, shape_of(name), DType::u8);
 }
 
 std::vector<double> FileRun::numbers(const std::string& name, const Shape& shape) const {
   const HostTensor& tensor = require_tensor(file_, name, where_);
   if (!agrees(tensor.shape, shape.extents()))
-    refuse("tensor " + name + " is " + text_of(tensor.shape) + ", but this configuration needs " +
-           text_of(shape.extents()) + "; change the one or the other");
+    refuse("tensor ", name, " is ", text_of(tensor.shape), ", but this configuration needs ", text_of(shape.extents()),
+           "; change the one or the other");
   std::vector<double> values = to_doubles(tensor);
   const auto bad = std::find_if(values.begin(), values.end(), [](double value) { return !std::isfinite(value); });
   if (bad != values.end())
-    refuse("tensor " + name + " holds " + (std::isnan(*bad) ? "a NaN" : "an infinity") + " at element " +
-           std::to_string(bad - values.begin()) + " of " + text_of(tensor.shape) +
-           "; check the program that wrote the file");
+    refuse("tensor ", name, " holds ", std::isnan(*bad) ? "a NaN" : "an infinity", " at element ", bad - values.begin(),
+           " of ", text_of(tensor.shape), "; check the program that wrote the file");
   return values;
 }
 
 Shape FileRun::shape_of(const std::string& name) const {
   const std::vector<std::int64_t>& shape = require_tensor(file_, name, where_).shape;
   if (shape.size() > static_cast<std::size_t>(Shape::max_rank))
-    refuse("tensor " + name + " is " + text_of(shape) + ", which has too many axes");
+    refuse("tensor ", name, " is ", text_of(shape), ", which has too many axes");
   return Shape(shape);
 }
 
@@ -212,12 +210,10 @@ void FileRun::output(const std::string& name, const Shape& shape, const std::vec
   }
 }
 
-void FileRun::refuse(const std::string& what) const { throw Error(ExitCode::bad_input, where_ + ": " + what); }
-
 std::string FileRun::metadata_of(const std::string& key) const {
   const auto found = file_.metadata.find(key);
   if (found == file_.metadata.end())
-    refuse("its metadata has no '" + key + "'; write 'layer' (a kind such as ska) and 'config' (its JSON)");
+    refuse("its metadata has no '", key, "'; write 'layer' (a kind such as ska) and 'config' (its JSON)");
   return found->second;
 }
 
@@ -227,7 +223,7 @@ void FileRun::load_subject() {
   try {
     subject_ = make_file_subject(kind_, config_, ParameterScope(store_, ""));
   } catch (const Error& error) {
-    throw Error(error.code(), where_ + ": " + error.what());
+    throw Error(error.code(), where_, ": ", error.what());
   }
 }
 
@@ -241,7 +237,7 @@ void FileRun::load_parameters() {
   for (const HostTensor& tensor : file_.tensors) {
     if (!tensor.name.starts_with("param.") || std::find(names.begin(), names.end(), tensor.name) != names.end())
       continue;
-    refuse("tensor " + in_quotes(tensor.name) + " is no parameter of " + kind_ + " with this configuration" +
+    refuse("tensor ", in_quotes(tensor.name), " is no parameter of ", kind_, " with this configuration",
            did_you_mean(tensor.name, names));
   }
 }
@@ -283,7 +279,7 @@ std::vector<std::int64_t> FileRun::captured_steps(std::int64_t tokens) const {
   if (const HostTensor* wanted = file_.find("probe.steps")) {
     steps = to_integers(*wanted);
     const bool inside = std::all_of(steps.begin(), steps.end(), [&](std::int64_t t) { return t >= 0 && t < tokens; });
-    if (!inside) refuse("tensor probe.steps names a step outside 0 to " + std::to_string(tokens - 1));
+    if (!inside) refuse("tensor probe.steps names a step outside 0 to ", tokens - 1);
     return steps;
   }
   if (tokens > 16) return {0, 1, tokens / 2, tokens - 1};

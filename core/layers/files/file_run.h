@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/autograd/tape.h"
+#include "core/io/error.h"
 #include "core/io/safetensors.h"
 
 namespace afterglow {
@@ -62,7 +63,10 @@ class FileRun : Immovable {
   std::vector<std::int64_t> captured_steps(std::int64_t tokens) const;
   void put(const std::string& name, const Tensor& tensor);
   Tensor upload(const std::vector<double>& values, const Shape& shape, DType dtype);
-  [[noreturn]] void refuse(const std::string& what) const;
+  template <class... What>
+  [[noreturn]] void refuse(const What&... what) const {
+    throw Error(ExitCode::bad_input, where_, ": ", what...);
+  }
 
   std::string where_;
   TensorFile file_, result_;

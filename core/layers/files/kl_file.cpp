@@ -1,9 +1,6 @@
 // Runs a Karhunen-Loeve decomposition from a file.
 #include "core/layers/files/kl_file.h"
 
-#include "core/io/error.h"
-#include "core/io/json_file.h"
-
 namespace afterglow {
 
 namespace {
@@ -28,36 +25,33 @@ class Decomposition final : public FileSubject {
 
 }  // namespace
 
-KlConfig read_kl_config(const nlohmann::json& config, const KlFields& fields, const std::string& where) {
+KlConfig read_kl_config(JsonFields& config, const KlFields& names) {
   KlConfig kl;
-  const std::string strategy = get_string(config, fields.strategy, "empirical", where);
+  const std::string strategy = config.text(names.strategy, "empirical"), kernel = config.text(names.kernel, "exp");
   if (!parse_kl_strategy(strategy, kl.strategy))
-    throw Error(ExitCode::bad_input,
-                where + "." + fields.strategy + ": \"" + strategy + "\" is unknown; choose empirical or kernel");
-  const std::string kernel = get_string(config, fields.kernel, "exp", where);
+    config.refuse(".", names.strategy, ": \"", strategy, "\" is unknown; choose empirical or kernel");
   if (!parse_kl_kernel(kernel, kl.kernel))
-    throw Error(ExitCode::bad_input, where + "." + fields.kernel + ": \"" + kernel +
-                                         "\" is unknown; choose exp, gauss, matern or matern_eq21");
-  kl.tau = get_number(config, fields.tau, kl.tau, 1e-6, 1e9, where);
-  kl.components = static_cast<int>(get_integer(config, fields.components, kl.components, 1, 4096, where));
-  kl.lambda_scaling = get_bool(config, fields.scaling, true, where);
+    config.refuse(".", names.kernel, ": \"", kernel, "\" is unknown; choose exp, gauss, matern or matern_eq21");
+  kl.tau = config.number(names.tau, kl.tau, 1e-6, 1e9);
+  kl.components = static_cast<int>(config.integer(names.components, kl.components, 1, 4096));
+  kl.lambda_scaling = config.flag(names.scaling, true);
   return kl;
 }
 
-void check_mode_sign(const nlohmann::json& config, const std::string& where) {
+void check_mode_sign(JsonFields& config) {
   const std::string known = "first_of_0.999_max_positive";
-  if (get_string(config, "mode_sign", known, where) != known)
-    throw Error(ExitCode::bad_input, where + ".mode_sign: the only rule for the sign of a mode is " + known);
+  if (config.text("mode_sign", known) != known)
+    config.refuse(".mode_sign: the only rule for the sign of a mode is ", known);
 }
 
 FileKind kl_decompose_file_kind() {
-  return {
-      "kl_decompose", [](const nlohmann::json& config, const ParameterScope&) -> std::unique_ptr<FileSubject> {
-        const std::string where = "kl_decompose";
-        refuse_unknown_keys(config, {"strategy", "kernel", "tau", "components", "lambda_scaling", "mode_sign"}, where);
-        check_mode_sign(config, where);
-        return std::make_unique<Decomposition>(read_kl_config(config, field_names, where));
-      }};
+  return {"kl_decompose", [](const nlohmann::json& config, const ParameterScope&) -> std::unique_ptr<FileSubject> {
+            JsonFields fields(config, "kl_decompose");
+            check_mode_sign(fields);
+            const KlConfig kl = read_kl_config(fields, field_names);
+            fields.refuse_others();
+            return std::make_unique<Decomposition>(kl);
+          }};
 }
 
 }  // namespace afterglow

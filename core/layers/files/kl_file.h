@@ -1,6 +1,7 @@
 // `afterglow layer` for a Karhunen-Loeve decomposition, and the fields by which configurations describe one.
 #pragma once
 #include "core/analysis/kl_decompose.h"
+#include "core/io/json_file.h"
 #include "core/layers/files/file_run.h"
 
 namespace afterglow {
@@ -10,12 +11,12 @@ namespace afterglow {
 FileKind kl_decompose_file_kind();
 
 /// What the fields called `strategy`, `kernel`, `tau`, `components` and `scaling` in `config` say; an unknown name is
-/// an Error(bad_input) that begins with `where`.
+/// an Error(bad_input).
 struct KlFields {
   const char *strategy, *kernel, *tau, *components, *scaling;
 };
-KlConfig read_kl_config(const nlohmann::json& config, const KlFields& fields, const std::string& where);
+KlConfig read_kl_config(JsonFields& config, const KlFields& names);
 /// Throws for a `mode_sign` other than the only rule for the sign of a mode.
-void check_mode_sign(const nlohmann::json& config, const std::string& where);
+void check_mode_sign(JsonFields& config);
 
 }  // namespace afterglow
