@@ -29,8 +29,9 @@ constexpr const char *single_file = "model.safetensors", *index_file = "model.sa
 constexpr std::array<std::string_view, 4> wrapper_words{"_orig_mod", "module", "_fsdp_wrapped_module",
                                                         "_checkpoint_wrapped_module"};
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, path.string() + ": " + what);
+template <class... What>
+[[noreturn]] void refuse(const fs::path& path, const What&... what) {
+  throw Error(ExitCode::bad_input, path.string(), ": ", what...);
 }
 
 /// The first file of the folder whose name is that of a pickle; empty without one.
@@ -49,16 +50,15 @@ std::string pickle_in(const fs::path& folder) {
 [[noreturn]] void refuse_without_weights(const fs::path& folder, const nlohmann::json& config) {
   const std::string pickle = pickle_in(folder);
   if (pickle.empty())
-    refuse(folder, std::string("there is neither ") + single_file + " nor " + index_file +
-                       "; give the folder that save_pretrained wrote");
+    refuse(folder, "there is neither ", single_file, " nor ", index_file,
+           "; give the folder that save_pretrained wrote");
   const std::string head = pickle + " is a pickle, which can run any program when it is read, so it is not opened; ";
   if (config.contains("ssm_cfg"))
-    refuse(folder, head +
-                       "convert this folder of mamba_ssm with transformers' "
-                       "convert_mamba2_ssm_checkpoint_to_pytorch.py, then save it with safe_serialization=True");
-  refuse(folder, head +
-                     "load the model with its library and save it again with save_pretrained(folder, "
-                     "safe_serialization=True)");
+    refuse(folder, head,
+           "convert this folder of mamba_ssm with transformers' "
+           "convert_mamba2_ssm_checkpoint_to_pytorch.py, then save it with safe_serialization=True");
+  refuse(folder, head,
+         "load the model with its library and save it again with save_pretrained(folder, safe_serialization=True)");
 }
 
 /// Throws unless a shard's name is that of a file in the folder itself.
@@ -66,10 +66,10 @@ void check_shard_name(const fs::path& index, const std::string& name) {
   const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
                         name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
   if (!is_plain)
-    refuse(index, "it names the file " + in_quotes(name) +
-                      ", which is not in this folder; only files next to the index are read; get the folder again");
+    refuse(index, "it names the file ", in_quotes(name),
+           ", which is not in this folder; only files next to the index are read; get the folder again");
   if (!name.ends_with(".safetensors"))
-    refuse(index, "it names the file " + in_quotes(name) + ", which is no .safetensors file; save the model again");
+    refuse(index, "it names the file ", in_quotes(name), ", which is no .safetensors file; save the model again");
 }
 
 /// The subfolders, up to two levels down, with a model or an adapter; the last is that of the highest step.
@@ -92,11 +92,11 @@ std::vector<fs::path> models_below(const fs::path& folder) {
   const std::string pickle = pickle_in(folder);
   const std::vector<fs::path> below = models_below(folder);
   const std::string many = below.size() > 1 ? ", the last of " + std::to_string(below.size()) + " there" : "";
-  refuse(folder, std::string("there is no ") + config_file + " in this folder" +
-                     (pickle.empty() ? "" : " (and " + pickle + " is a pickle, which is not opened)") +
-                     (below.empty() ? "; give one that save_pretrained of transformers or flash-linear-attention wrote"
-                                    : "; give the folder of the model below it: " + below.back().string() + many) +
-                     known_by_names);
+  refuse(folder, "there is no ", config_file, " in this folder",
+         pickle.empty() ? "" : " (and " + pickle + " is a pickle, which is not opened)",
+         below.empty() ? "; give one that save_pretrained of transformers or flash-linear-attention wrote"
+                       : "; give the folder of the model below it: " + below.back().string() + many,
+         known_by_names);
 }
 
 using nlohmann::json;
@@ -222,7 +222,7 @@ class WeightStream : Immovable {
 
 const Parameter& parameter_of(const ParameterStore& store, const std::string& name) {
   const auto found = std::ranges::find_if(store.all(), [&](const Parameter& one) { return one.name == name; });
-  if (found == store.all().end()) throw Error(ExitCode::failure, "the model has no parameter " + name);
+  if (found == store.all().end()) throw Error(ExitCode::failure, "the model has no parameter ", name);
   return *found;
 }
 
@@ -244,8 +244,8 @@ void require_all_matched(const ModelPlan& plan, const ParameterStore& store) {
   for (const WeightMatch& match : plan.weights) matched.insert(match.parameter);
   for (const Parameter& parameter : store.all()) {
     if (!matched.contains(parameter.name))
-      throw Error(ExitCode::bad_input, "the parameter " + parameter.name +
-                                           " has no place in a model of this library; export with --format npz");
+      throw Error(ExitCode::bad_input, "the parameter ", parameter.name,
+                  " has no place in a model of this library; export with --format npz");
   }
 }
 
@@ -352,7 +352,7 @@ void CheckpointFolder::add(const TensorView& tensor) {
     }
   }
   if (!tensors_.emplace(name, &tensor).second)
-    refuse(folder_, "tensor " + in_quotes(name) + " is there twice; save the model again");
+    refuse(folder_, "tensor ", in_quotes(name), " is there twice; save the model again");
 }
 
 void CheckpointFolder::map_shards(const fs::path& index) {
@@ -362,7 +362,7 @@ void CheckpointFolder::map_shards(const fs::path& index) {
     refuse(index, "it has no \"weight_map\" from tensors to files; get or save the folder again");
   std::set<std::string> files;
   for (const auto& [tensor, file] : places.items()) {
-    if (!file.is_string()) refuse(index, "the file of " + in_quotes(tensor) + " is no name; save the model again");
+    if (!file.is_string()) refuse(index, "the file of ", in_quotes(tensor), " is no name; save the model again");
     check_shard_name(index, file.get<std::string>());
     files.insert(file.get<std::string>());
   }
@@ -371,15 +371,15 @@ void CheckpointFolder::map_shards(const fs::path& index) {
   for (const std::string& file : files) {
     std::error_code failed;
     if (!fs::exists(folder_ / file, failed))
-      refuse(folder_, "the file " + in_quotes(file) + " is missing, of which " + index.filename().string() +
-                          " says that tensors are in it; get the whole folder");
+      refuse(folder_, "the file ", in_quotes(file), " is missing, of which ", index.filename().string(),
+             " says that tensors are in it; get the whole folder");
     map(folder_ / file);
     for (const TensorView& tensor : shards_.back().tensors()) found[tensor.name] = file;
   }
   for (const auto& [tensor, file] : places.items()) {
     if (found[tensor] != file.get<std::string>())
-      refuse(folder_, in_quotes(file.get<std::string>()) + " does not hold " + in_quotes(tensor) +
-                          ", which the index says is there; get the whole folder again");
+      refuse(folder_, in_quotes(file.get<std::string>()), " does not hold ", in_quotes(tensor),
+             ", which the index says is there; get the whole folder again");
   }
 }
 
@@ -429,8 +429,8 @@ std::filesystem::path Checkpoint::tokenizer() const {
 
 json Checkpoint::origin() const {
   if (!is_utf8(std::filesystem::absolute(folder_.folder()).string()))
-    throw Error(ExitCode::bad_input,
-                folder_.folder().string() + ": a recipe holds names in UTF-8 only; rename the folder");
+    throw Error(ExitCode::bad_input, folder_.folder().string(),
+                ": a recipe holds names in UTF-8 only; rename the folder");
   std::filesystem::path path = std::filesystem::absolute(folder_.folder()).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // the path ended in a slash
   return {{"path", path.string()}, {"hash", folder_.hash()}, {"library", library_->name}, {"config", folder_.config()}};
@@ -512,26 +512,24 @@ void Checkpoint::check(const ParameterStore& declared) const {
     if (tensor == nullptr) {
       if (match.left_out_by != nullptr) continue;
       if (is_one_layer())
-        throw Error(ExitCode::bad_input, where + "these are the weights of one layer without a model around it; " +
-                                             "compare it with `afterglow layer`, or name its tensors layers.0. and so "
-                                             "on and add an embedding, a norm and a head");
-      throw Error(ExitCode::bad_input, where + "the tensor " + in_quotes(match.names.front()) + " is missing" +
-                                           did_you_mean(match.names.front(), folder_.names()) +
-                                           "; save the whole model (ForCausalLM) again");
+        throw Error(ExitCode::bad_input, where, "these are the weights of one layer without a model around it; ",
+                    "compare it with `afterglow layer`, or name its tensors layers.0. and so on and add an embedding, "
+                    "a norm and a head");
+      throw Error(ExitCode::bad_input, where, "the tensor ", in_quotes(match.names.front()), " is missing",
+                  did_you_mean(match.names.front(), folder_.names()), "; save the whole model (ForCausalLM) again");
     }
     std::vector<std::int64_t> found = tensor->shape;
     for (const TensorView* one : tensors_of(match)) {
       if (!is_floating(one->type) || !one->other_type.empty())
-        throw Error(ExitCode::bad_input, where + in_quotes(one->name) + " holds " + type_of(*one) +
-                                             " where weights should be; save the model in float32 or bfloat16");
+        throw Error(ExitCode::bad_input, where, in_quotes(one->name), " holds ", type_of(*one),
+                    " where weights should be; save the model in float32 or bfloat16");
       if (one != tensor && one->shape.size() == found.size() && !found.empty()) found.front() += one->shape.front();
     }
     const std::vector<std::int64_t> wanted = tensor_shape(parameter, match);
     if (!is_laid_out(found, wanted))
-      throw Error(ExitCode::bad_input, where + in_quotes(tensor->name) + " is " + Shape(found).text() +
-                                           (match.joined.empty() ? "" : " with those that follow it") +
-                                           ", and config.json asks for " + Shape(wanted).text() +
-                                           "; the two do not belong together, get the folder again");
+      throw Error(ExitCode::bad_input, where, in_quotes(tensor->name), " is ", Shape(found).text(),
+                  match.joined.empty() ? "" : " with those that follow it", ", and config.json asks for ",
+                  Shape(wanted).text(), "; the two do not belong together, get the folder again");
   }
 }
 
@@ -549,9 +547,8 @@ void Checkpoint::load(ParameterStore& store) const {
     const Parameter& parameter = parameter_of(store, match.parameter);
     const std::vector<const TensorView*> tensors = tensors_of(match);
     const auto refuse_number = [&](std::ptrdiff_t at) {
-      throw Error(ExitCode::bad_input, folder_.folder().string() + ": " + in_quotes(match.names.front()) +
-                                           " holds NaN or infinity at index " + std::to_string(at) +
-                                           "; take an earlier checkpoint");
+      throw Error(ExitCode::bad_input, folder_.folder().string(), ": ", in_quotes(match.names.front()),
+                  " holds NaN or infinity at index ", at, "; take an earlier checkpoint");
     };
     if (!tensors.empty() && match.rows.empty() && store.dtype() == DType::f32) {
       std::int64_t done = 0;
@@ -583,9 +580,9 @@ Checkpoint open_origin(const json& origin) {
   Checkpoint checkpoint(get_string(origin, "path", std::nullopt, "checkpoint"));
   const std::string wanted = get_string(origin, "hash", "", "checkpoint"), found = checkpoint.origin()["hash"];
   if (wanted.empty() || wanted == found) return checkpoint;
-  throw Error(ExitCode::bad_input, checkpoint.origin()["path"].get<std::string>() +
-                                       ": these are not the weights that the recipe was made with: their hash is " +
-                                       found + ", not " + wanted + "; put those there again");
+  throw Error(ExitCode::bad_input, checkpoint.origin()["path"].get<std::string>(),
+              ": these are not the weights that the recipe was made with: their hash is ", found, ", not ", wanted,
+              "; put those there again");
 }
 
 WrittenModel write_model(const CheckpointLibrary& library, const json& model, const json& task, const json& origin,

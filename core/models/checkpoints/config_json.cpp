@@ -29,14 +29,13 @@ void erase_nulls(json& object) {
 json read_config_json(const std::filesystem::path& path) {
   json config = parse_json(with_json_numbers(read_file(path, largest_config)), path.string());
   if (!config.is_object())
-    throw Error(ExitCode::bad_input, path.string() + ": it holds no object; give the config.json of the model");
+    throw Error(ExitCode::bad_input, path.string(), ": it holds no object; give the config.json of the model");
   erase_nulls(config);
   return config;
 }
 
-void ConfigFields::refuse(const char* name, const std::string& why) const {
-  const std::string value = config_->contains(name) ? (*config_)[name].dump() : "missing";
-  throw Error(ExitCode::bad_input, where_ + ": \"" + name + "\" is " + value + ": " + why);
+std::string ConfigFields::shown(const char* name) const {
+  return config_->contains(name) ? (*config_)[name].dump() : "missing";
 }
 
 const json& ConfigFields::field(const char* name) const {
@@ -100,7 +99,7 @@ std::vector<std::string> ConfigFields::layer_words(const char* name) const {
   const bool are_words =
       list.is_array() && std::ranges::all_of(list, [](const json& word) { return word.is_string(); });
   if (!are_words || list.size() != static_cast<std::size_t>(layers()))
-    refuse(name, "a list with a word for each of the " + std::to_string(layers()) + " layers is expected; correct it");
+    refuse(name, "a list with a word for each of the ", layers(), " layers is expected; correct it");
   return list.get<std::vector<std::string>>();
 }
 

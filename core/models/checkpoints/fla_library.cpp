@@ -27,7 +27,7 @@ struct FlaMixer {
 };
 
 [[noreturn]] void refuse_layer(const std::string& what) {
-  throw Error(ExitCode::bad_input, "flash-linear-attention has no layer " + what + "; export with --format npz");
+  throw Error(ExitCode::bad_input, "flash-linear-attention has no layer ", what, "; export with --format npz");
 }
 
 /// size * factor, which must be a whole number of `parts`.
@@ -305,7 +305,7 @@ std::map<std::int64_t, json> attention_layers(const ConfigFields& config) {
     for (const json& layer : one["layers"]) {
       const std::int64_t index = layer.is_number_integer() ? layer.get<std::int64_t>() : -1;
       if (index < 0 || index >= config.layers() || layers.contains(index))
-        config.refuse("attn", "layer " + layer.dump() + " is no layer of the model, or there twice; correct it");
+        config.refuse("attn", "layer ", layer.dump(), " is no layer of the model, or there twice; correct it");
       layers[index] = one;
     }
   }
@@ -364,7 +364,7 @@ ModelPlan plan(const ConfigFields& config) {
 }
 
 [[noreturn]] void refuse_model(const std::string& what) {
-  throw Error(ExitCode::bad_input, "flash-linear-attention has no model " + what + "; export with --format npz");
+  throw Error(ExitCode::bad_input, "flash-linear-attention has no model ", what, "; export with --format npz");
 }
 
 /// The field "attn" for the layers with attention.
@@ -433,15 +433,7 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
 }  // namespace
 
 CheckpointLibrary fla_library() {
-  return {
-      "fla",
-      "mamba2, gated_deltanet, gla, delta_net (flash-linear-attention)",
-      knows,
-      plan,
-      config_of,
-      "A_init_range attn_mode chunk_size conv_init dt_init_floor dt_max dt_min fuse_cross_entropy "
-      "fuse_linear_cross_entropy fuse_norm fuse_swiglu hidden_ratio rescale_prenorm_residual residual_in_fp32 "
-      "rms_norm time_step_floor time_step_max time_step_min time_step_rank use_gk use_gv use_l2warp use_output_norm"};
+  return {"fla", "mamba2, gated_deltanet, gla, delta_net (flash-linear-attention)", knows, plan, config_of};
 }
 
 }  // namespace afterglow

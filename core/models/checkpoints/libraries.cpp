@@ -1,6 +1,7 @@
 // The list of libraries, and the parts that their models share.
 #include <algorithm>
 
+#include "core/io/embedded_text.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
@@ -12,19 +13,15 @@ namespace afterglow {
 CheckpointLibrary transformers_library(), fla_library(), state_spaces_library(), sessa_library(),
     spectral_memory_library();
 
+/// The files of assets/models.
+std::span<const EmbeddedText> model_texts();
+
 using nlohmann::json;
 
-namespace {
-/// Fields that save_pretrained writes for every model, and those of generation, training and other tasks.
-const std::string harmless =
-    "_attn_implementation_autoset _name_or_path architectures attn_implementation auto_map bos_token_id "
-    "chunk_size_feed_forward do_sample dtype eos_token_id finetuning_task id2label initializer_range is_decoder "
-    "is_encoder_decoder label2id max_length max_new_tokens max_position_embeddings min_length model_type num_labels "
-    "output_attentions output_hidden_states pad_token_id problem_type repetition_penalty return_dict "
-    "rope_parameters.mrope_interleaved rope_parameters.mrope_section sep_token_id "
-    "task_specific_params temperature tokenizer_class top_k top_p torch_dtype torchscript transformers_version "
-    "unsloth_version use_bfloat16 use_cache ";
-}  // namespace
+const json& library_words() {
+  static const json words = json::parse(model_texts().front().json);
+  return words;
+}
 
 std::vector<std::int64_t> rows_of_heads(const HeadRows& of) {
   std::vector<std::int64_t> rows;
@@ -84,7 +81,8 @@ void ModelPlan::also_called(std::size_t block, const std::string& theirs) {
 
 void ModelPlan::note_unread(const ConfigFields& config, const std::string& harmless_fields) {
   std::string names;
-  for (const std::string& name : config.unread(harmless + harmless_fields))
+  const std::string everywhere = library_words()["harmless"]["everywhere"];
+  for (const std::string& name : config.unread(everywhere + " " + harmless_fields))
     names += (names.empty() ? "" : ", ") + in_quotes(name);
   if (names.empty()) return;
   const std::string note = config.where() + ": fields that Afterglow does not know and does not use: " + names +
@@ -94,7 +92,7 @@ void ModelPlan::note_unread(const ConfigFields& config, const std::string& harml
 
 ModelPlan plan_of(const CheckpointLibrary& library, const ConfigFields& config) {
   ModelPlan plan = library.plan(config);
-  plan.note_unread(config, library.harmless);
+  plan.note_unread(config, library_words()["harmless"][library.name]);
   return plan;
 }
 
@@ -127,21 +125,10 @@ const std::vector<CheckpointLibrary>& checkpoint_libraries() {
 }
 
 std::vector<ReadableModel> readable_models() {
-  const std::string any = "any of its layers", own = "as it was read";
-  std::vector<ReadableModel> all{{"mamba2", "transformers", "Mamba-2", "yes", "yes", any}};
-  for (const ModelFamily& family : model_families()) {
-    const std::string layers = family.layers;
-    const bool routes = layers.find("experts") != layers.npos;
-    all.push_back(
-        {family.model_type, "transformers", layers, routes ? "slowly: all experts compute" : "yes", "yes", own});
-  }
-  all.push_back({"mamba2", "fla", "Mamba-2", "yes", "yes", any});
-  for (const auto& [name, layers] :
-       {std::pair("gated_deltanet", "gated DeltaNet"), {"gla", "gated linear attention"}, {"delta_net", "DeltaNet"}})
-    all.push_back({name, "fla", std::string(layers) + ", attention, SwiGLU", "yes", "yes", any});
-  all.push_back({"none: ssm_cfg", "mamba_ssm", "Mamba-1 or Mamba-2", "yes", "yes", own});
-  all.push_back({"sessa", "sessa", "Sessa", "yes", "yes", any});
-  all.push_back({"spectral_memory", "spectral_memory", "KLMemory, a forecaster", "yes", "no", any});
+  std::vector<ReadableModel> all;
+  for (const json& row : library_words()["models"])
+    all.push_back({row["model_type"], row["library"], row["layers"], row.value("trains", "yes"),
+                   row.value("steps", "yes"), row["exported"]});
   return all;
 }
 
@@ -165,9 +152,8 @@ const CheckpointLibrary& library_of(const json& config, std::string_view where) 
   for (const CheckpointLibrary& library : checkpoint_libraries())
     models += (models.empty() ? "" : "; ") + library.name + ": " + library.about;
   const json type = config.value("model_type", json());
-  throw Error(ExitCode::bad_input, std::string(where) + ": \"model_type\" is " +
-                                       (type.is_null() ? "missing" : type.dump()) +
-                                       ", of which Afterglow has no layers; it opens models of " + models);
+  throw Error(ExitCode::bad_input, where, ": \"model_type\" is ", type.is_null() ? "missing" : type.dump(),
+              ", of which Afterglow has no layers; it opens models of ", models);
 }
 
 }  // namespace afterglow

@@ -54,8 +54,7 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
   const double heads = static_cast<double>(config.integer("hidden_size", std::nullopt)) *
                        mixer["expand"].get<double>() / mixer["headdim"].get<double>();
   if (config.has("num_heads") && static_cast<double>(config.integer("num_heads", std::nullopt)) != heads)
-    config.refuse("num_heads",
-                  "expand * hidden_size / head_dim is " + json(heads).dump() + "; correct one of the four");
+    config.refuse("num_heads", "expand * hidden_size / head_dim is ", json(heads).dump(), "; correct one of the four");
   return mixer;
 }
 
@@ -102,8 +101,7 @@ json hybrid_mamba2_mixer(const ConfigFields& config, const HybridMamba2Names& na
   const bool has_width = config.has(names.head) && config.fields()[names.head] != "auto";
   const std::int64_t width = has_width ? config.integer(names.head, std::nullopt) : inner / heads;
   if (width * heads != inner)
-    config.refuse(names.heads, "heads of width " + std::to_string(width) + " must make up " + std::to_string(inner) +
-                                   " columns; correct one of them");
+    config.refuse(names.heads, "heads of width ", width, " must make up ", inner, " columns; correct one of them");
   const std::string act = config.text(names.activation, "silu");
   if (act != "silu" && act != "swish") config.refuse(names.activation, "only \"silu\" is computed here");
   return {{"kind", "mamba2"},
@@ -144,14 +142,14 @@ void take_gated_norm(ModelPlan& plan, json& mixer, bool per_group, const std::st
 
 json common_mamba2_mixer(const json& model, const std::string& library) {
   const std::vector<json> blocks = blocks_of(model);
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ExitCode::bad_input, library + " has no model " + what + "; export with --format npz");
+  const auto refuse = [&](const auto&... what) {
+    throw Error(ExitCode::bad_input, library, " has no model ", what..., "; export with --format npz");
   };
   if (model.contains("memory")) refuse("with a memory of training");
   if (blocks.empty()) refuse("without blocks");
   for (const json& block : blocks) {
     const std::string kind = block.contains("mixer") ? block["mixer"].value("kind", "") : "";
-    if (kind != "mamba2") refuse("with a block of " + (kind.empty() ? "no mixer" : kind) + " among these");
+    if (kind != "mamba2") refuse("with a block of ", kind.empty() ? "no mixer" : kind, " among these");
     if (block.contains("mlp")) refuse("with an MLP behind mamba2");
     if (block != blocks.front()) refuse("whose mamba2 blocks differ");
   }

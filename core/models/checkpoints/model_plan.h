@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/io/error.h"
+
 namespace afterglow {
 
 /// Reads a config.json: a bare Infinity or NaN becomes {"__float__": "Infinity"}, as newer libraries write it; null
@@ -41,8 +43,12 @@ class ConfigFields {
   void skip(const std::string& names) const;
   /// Two numbers, the ends of a range, which may be infinite.
   std::pair<double, double> range(const char* name, std::pair<double, double> fallback) const;
-  /// Throws Error(bad_input) for a field that needs something that Afterglow does not have; `why` says what to do.
-  [[noreturn]] void refuse(const char* name, const std::string& why) const;
+  /// Throws Error(bad_input) for a field that needs something that Afterglow does not have; `why`, parts as `concat`
+  /// takes them, says what to do.
+  template <class... Why>
+  [[noreturn]] void refuse(const char* name, const Why&... why) const {
+    throw Error(ExitCode::bad_input, where_, ": \"", name, "\" is ", shown(name), ": ", why...);
+  }
   /// The fields, "rope_parameters.factor" for those of a part, that no function above has read and that are not among
   /// the words of `harmless`.
   std::vector<std::string> unread(const std::string& harmless) const;
@@ -51,6 +57,7 @@ class ConfigFields {
   /// The whole object; remembers that `name` was read.
   const nlohmann::json& field(const char* name) const;
   double number_in(const nlohmann::json& value, const char* name) const;
+  std::string shown(const char* name) const;
   const nlohmann::json* config_;
   std::string where_, prefix_ = {};  ///< of a part: "rope_parameters."
   std::shared_ptr<std::set<std::string>> read_ = std::make_shared<std::set<std::string>>();
@@ -131,12 +138,14 @@ struct CheckpointLibrary {
   /// The config.json of a recipe's model and task, from which `plan` makes the same model again; `notes` says what
   /// differs by rounding. Throws Error(bad_input) that names what the library's models do not have.
   nlohmann::json (*config_of)(const nlohmann::json& model, const nlohmann::json& task, std::vector<std::string>& notes);
-  /// Words: further fields of its config.json that change no output, such as those of start values and training.
-  std::string harmless;
   /// The end of a tensor's name that identifies weights without a config.json, and what that file must contain.
   const char* mark = nullptr;
   const char* needed_config = nullptr;
 };
+
+/// assets/models/libraries.json: which models can be read, and under "harmless" the words of each library's fields that
+/// change no output, such as those of start values and training.
+const nlohmann::json& library_words();
 
 inline constexpr const char* head_tensor = "lm_head.weight";  ///< of every library
 

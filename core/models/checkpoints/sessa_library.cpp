@@ -50,9 +50,9 @@ json config_of(const json& model, const json&, std::vector<std::string>&) {
     const bool is_alone = block.contains("mixer") && block["mixer"].value("kind", "") == type && !block.contains("mlp");
     if (!is_alone || block != blocks.front() || !block["mixer"].value("use_feedback", true) ||
         !block["mixer"].value("use_norm", true) || model.contains("memory"))
-      throw Error(ExitCode::bad_input,
-                  "a model of Sessa's package has equal Sessa blocks with feedback and nothing "
-                  "else; export with --format npz");
+      throw Error(
+          ExitCode::bad_input,
+          "a model of Sessa's package has equal Sessa blocks with feedback and nothing else; export with --format npz");
   }
   config.update(blocks.front()["mixer"]);
   config.erase("kind");
@@ -69,7 +69,6 @@ CheckpointLibrary sessa_library() {
           knows,
           plan,
           config_of,
-          "",
           "mixer.gamma_ctx.weight",
           R"({"model_type": "sessa", "hidden_size": .., "vocab_size": .., "num_hidden_layers": .., "n_heads": ..})"};
 }

@@ -85,8 +85,6 @@ CheckpointLibrary spectral_memory_library() {
           knows,
           plan,
           config_of,
-          "batch_size c_out data data_path dec_in enc_in features is_training label_len learning_rate model model_id "
-          "root_path target task_name train_epochs",
           "memory.projection_mlp.0.weight",
           R"({"model_type": "spectral_memory", "seq_len": .., "pred_len": .., "d_model": .., "n_heads": .., )"
           R"("d_ff": .., "e_layers": .., "n_components": .., "memory_tokens": ..})"};

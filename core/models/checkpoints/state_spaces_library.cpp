@@ -80,15 +80,7 @@ json config_of(const json&, const json&, std::vector<std::string>&) {
 }  // namespace
 
 CheckpointLibrary state_spaces_library() {
-  return {"mamba_ssm",
-          "Mamba-1 and Mamba-2 (mamba_ssm)",
-          knows,
-          plan,
-          config_of,
-          "attn_cfg attn_layer_idx d_intermediate fused_add_norm residual_in_fp32 ssm_cfg.A_init_range "
-          "ssm_cfg.chunk_size ssm_cfg.conv_init ssm_cfg.dt_init ssm_cfg.dt_init_floor ssm_cfg.dt_max ssm_cfg.dt_min "
-          "ssm_cfg.dt_scale ssm_cfg.norm_before_gate ssm_cfg.D_has_hdim ssm_cfg.d_ssm ssm_cfg.use_fast_path "
-          "ssm_cfg.use_mem_eff_path"};
+  return {"mamba_ssm", "Mamba-1 and Mamba-2 (mamba_ssm)", knows, plan, config_of};
 }
 
 }  // namespace afterglow

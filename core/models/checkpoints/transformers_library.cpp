@@ -18,9 +18,9 @@ bool is_mamba2(const json& config) {
 bool knows(const json& config) { return is_mamba2(config) || find_family(config) != nullptr; }
 
 ModelPlan plan(const ConfigFields& config) {
-  if (const ModelFamily* family = find_family(config.fields())) {
-    config.skip(family->harmless);
-    return family->plan(config);
+  if (const PlanFamily family = find_family(config.fields())) {
+    config.skip(library_words()["harmless"][config.text("model_type", "")]);
+    return family(config);
   }
   ModelPlan plan(config, config.number(names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
   json mixer = mamba2_mixer(config, names);
@@ -39,8 +39,7 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
   if (is_over_all)
     notes.emplace_back(
         "the gated norm is over all columns: load the folder with transformers up to 5.22, as later ones take it of "
-        "each "
-        "group and answer otherwise, or train with \"norm_per_group\": true");
+        "each group and answer otherwise, or train with \"norm_per_group\": true");
   config["architectures"] = {"Mamba2ForCausalLM"};
   return config;
 }
@@ -48,15 +47,10 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
 }  // namespace
 
 CheckpointLibrary transformers_library() {
-  std::string models = "mamba2";
-  for (const ModelFamily& family : model_families()) models += std::string(", ") + family.model_type;
-  return {"transformers",
-          models,
-          knows,
-          plan,
-          config_of,
-          "chunk_size intermediate_size norm_before_gate rescale_prenorm_residual residual_in_fp32 rms_norm "
-          "time_step_floor time_step_max time_step_min time_step_rank"};
+  std::string models;
+  for (const ReadableModel& row : readable_models())
+    if (row.library == "transformers") models += (models.empty() ? "" : ", ") + row.name;
+  return {"transformers", models, knows, plan, config_of};
 }
 
 }  // namespace afterglow

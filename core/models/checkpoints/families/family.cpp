@@ -12,29 +12,33 @@
 namespace afterglow {
 
 // Each is at the end of its own file.
-ModelFamily llama_family(), qwen3_family(), qwen3_5_family(), qwen3_5_text_family(), qwen3_next_family(),
-    olmo_hybrid_family(), kimi_linear_family(), lfm2_family(), mamba_family(), falcon_mamba_family(), jamba_family(),
-    bamba_family(), granitemoehybrid_family(), nemotron_h_family(), falcon_h1_family(), zamba2_family();
+ModelPlan plan_plain(const ConfigFields&), plan_qwen3_5(const ConfigFields&), plan_qwen3_5_text(const ConfigFields&),
+    plan_qwen3_next(const ConfigFields&), plan_olmo_hybrid(const ConfigFields&), plan_kimi_linear(const ConfigFields&),
+    plan_lfm2(const ConfigFields&), plan_mamba(const ConfigFields&), plan_jamba(const ConfigFields&),
+    plan_bamba(const ConfigFields&), plan_granite(const ConfigFields&), plan_nemotron_h(const ConfigFields&),
+    plan_falcon_h1(const ConfigFields&), plan_zamba2(const ConfigFields&);
 
 using nlohmann::json;
 
-const std::vector<ModelFamily>& model_families() {
-  static const std::vector<ModelFamily> all = [] {
-    std::vector<ModelFamily> made;
-    for (ModelFamily (*family)() :
-         {llama_family, qwen3_family, qwen3_5_family, qwen3_5_text_family, qwen3_next_family, olmo_hybrid_family,
-          kimi_linear_family, lfm2_family, mamba_family, falcon_mamba_family, jamba_family, bamba_family,
-          granitemoehybrid_family, nemotron_h_family, falcon_h1_family, zamba2_family})
-      made.push_back(family());
-    return made;
-  }();
-  return all;
-}
-
-const ModelFamily* find_family(const json& config) {
-  const json type = config.value("model_type", json());
-  const auto found = std::ranges::find_if(model_families(), [&](const ModelFamily& f) { return type == f.model_type; });
-  return found == model_families().end() ? nullptr : &*found;
+PlanFamily find_family(const json& config) {
+  static const std::map<json, PlanFamily> families{{"llama", plan_plain},
+                                                   {"qwen3", plan_plain},
+                                                   {"qwen3_5", plan_qwen3_5},
+                                                   {"qwen3_5_text", plan_qwen3_5_text},
+                                                   {"qwen3_next", plan_qwen3_next},
+                                                   {"olmo_hybrid", plan_olmo_hybrid},
+                                                   {"kimi_linear", plan_kimi_linear},
+                                                   {"lfm2", plan_lfm2},
+                                                   {"mamba", plan_mamba},
+                                                   {"falcon_mamba", plan_mamba},
+                                                   {"jamba", plan_jamba},
+                                                   {"bamba", plan_bamba},
+                                                   {"granitemoehybrid", plan_granite},
+                                                   {"nemotron_h", plan_nemotron_h},
+                                                   {"falcon_h1", plan_falcon_h1},
+                                                   {"zamba2", plan_zamba2}};
+  const auto found = families.find(config.value("model_type", json()));
+  return found == families.end() ? nullptr : found->second;
 }
 
 std::string activation_of(const ConfigFields& config, const char* name, const char* fallback) {
@@ -228,7 +232,7 @@ std::vector<std::string> mixers_of(const ConfigFields& config, const char* mixer
     for (std::int64_t i = 1; i <= config.layers(); ++i) words.emplace_back(i % interval == 0 ? attention : mixer);
   for (const std::string& word : words) {
     if (word != mixer && word != attention)
-      config.refuse("layer_types", std::string(mixer) + " and " + attention + " are expected; correct it");
+      config.refuse("layer_types", mixer, " and ", attention, " are expected; correct it");
   }
   return words;
 }

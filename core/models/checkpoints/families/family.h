@@ -4,17 +4,9 @@
 
 namespace afterglow {
 
-struct ModelFamily {
-  const char* model_type;
-  const char* layers;  ///< "attention, SwiGLU", for the list of families
-  ModelPlan (*plan)(const ConfigFields& config);
-  const char* harmless = "";  ///< words: fields of its config.json that change no output
-};
-
-/// In the order of the documentation.
-const std::vector<ModelFamily>& model_families();
-/// The family of a config.json; null for others.
-const ModelFamily* find_family(const nlohmann::json& config);
+using PlanFamily = ModelPlan (*)(const ConfigFields& config);
+/// The plan of a config.json's family; null for others.
+PlanFamily find_family(const nlohmann::json& config);
 
 // What families share. Fields are read under transformers' names; what cannot be computed is refused by its field.
 

@@ -13,7 +13,9 @@ bool is_chosen(const ConfigFields& config, std::int64_t i, const char* period, c
   return i % config.integer(period, default_period) == (config.has(offset) ? config.count(offset) : default_offset);
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_jamba(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-6);
   ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
   json mamba = mamba_mixer(config, {.states = "mamba_d_state",
@@ -41,15 +43,6 @@ ModelPlan plan(const ConfigFields& config) {
     plan.add_block({{"mixer", attends ? attention : mamba}, {"mlp", routes ? experts : dense}});
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily jamba_family() {
-  return {"jamba", "Mamba-1 with norms, attention without position code, SwiGLU, experts", plan,
-          "attention_bias attention_dropout expert_layer_offset expert_layer_period calc_logits_for_entire_prompt "
-          "num_logits_to_keep output_router_logits "
-          "router_aux_loss_coef use_associative_scan use_mamba_kernels use_mambapy"};
 }
 
 }  // namespace afterglow

@@ -92,7 +92,9 @@ json experts_of(const ConfigFields& config) {
           {"shared_ff", width * (config.has("num_shared_experts") ? config.count("num_shared_experts") : 1)}};
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_kimi_linear(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
   for (const char* field : {"mla_use_output_gate", "attn_res_block_size", "use_full_rank_output_gate",
                             "forget_gate_lower_bound", "attention_bias"}) {
@@ -119,16 +121,6 @@ ModelPlan plan(const ConfigFields& config) {
     plan.add_block({{"mixer", attends ? latent : kda}, {"mlp", sparse[block] ? experts : dense}});
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily kimi_linear_family() {
-  return {"kimi_linear", "Kimi Delta Attention, latent attention without position code, SwiGLU, experts", plan,
-          "head_dim model_max_length num_key_value_heads output_router_logits pretraining_tp qk_head_dim "
-          "attention_dropout linear_attn_config.kda_layers rope_theta rope_scaling rope_parameters "
-          "num_nextn_predict_layers use_grouped_topk "
-          "activation_situ_beta activation_situ_linear_beta aux_loss_alpha"};
 }
 
 }  // namespace afterglow

@@ -29,7 +29,9 @@ std::vector<std::string> mixers(const ConfigFields& config) {
   return words;
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_lfm2(const ConfigFields& config) {
   const double eps = config.number("norm_eps", 1e-5);
   json filled = config.fields();
   filled["tie_word_embeddings"] = config.flag("tie_embedding", config.flag("tie_word_embeddings", true));
@@ -59,15 +61,6 @@ ModelPlan plan(const ConfigFields& config) {
     ++block;
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily lfm2_family() {
-  return {"lfm2", "short convolutions, attention with norms of queries and keys, SwiGLU", plan,
-          "block_ffn_dim_multiplier block_multiple_of block_dim "
-          "block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu block_use_xavier_init conv_dim "
-          "conv_dim_out conv_use_xavier_init num_heads use_pos_enc"};
 }
 
 }  // namespace afterglow

@@ -22,7 +22,9 @@ std::vector<bool> windowed_layers(const ConfigFields& config) {
   return windowed;
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_plain(const ConfigFields& config) {
   const bool is_qwen = config.fields()["model_type"] == "qwen3";
   ModelPlan plan(config, config.number("rms_norm_eps", 1e-6), "model.", "norm.weight", "embed_tokens.weight");
   json mixer = attention_mixer(config);
@@ -42,15 +44,6 @@ ModelPlan plan(const ConfigFields& config) {
     plan.add_block({{"mixer", own}, {"mlp", mlp}});
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily llama_family() { return {"llama", "attention, SwiGLU", plan, "attention_dropout pretraining_tp"}; }
-
-ModelFamily qwen3_family() {
-  return {"qwen3", "attention with norms of queries and keys, SwiGLU", plan,
-          "attention_dropout max_window_layers sliding_window use_sliding_window"};
 }
 
 }  // namespace afterglow

@@ -3,11 +3,9 @@
 
 namespace afterglow {
 
-namespace {
-
 using nlohmann::json;
 
-ModelPlan plan(const ConfigFields& config) {
+ModelPlan plan_mamba(const ConfigFields& config) {
   const bool is_falcon = config.fields()["model_type"] == "falcon_mamba";
   json outer = config.fields();
   outer["tie_word_embeddings"] = config.flag("tie_word_embeddings", true);
@@ -21,12 +19,6 @@ ModelPlan plan(const ConfigFields& config) {
   }
   return plan;
 }
-
-constexpr const char* harmless =
-    "rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_init_scheme "
-    "time_step_max time_step_min time_step_scale use_associative_scan use_falcon_mambapy use_mambapy";
-
-}  // namespace
 
 json mamba_mixer(const ConfigFields& config, const MambaNames& names) {
   require_silu(config);
@@ -49,12 +41,6 @@ void match_mamba(ModelPlan& plan, std::size_t block, const json& mixer, const st
   if (mixer.value("scan_norm", "none") == "weighted")
     names += " dt_norm.weight=dt_layernorm.weight B_norm.weight=b_layernorm.weight C_norm.weight=c_layernorm.weight";
   match_names(plan, block, "mamba.", base, names);
-}
-
-ModelFamily mamba_family() { return {"mamba", "Mamba-1", plan, harmless}; }
-
-ModelFamily falcon_mamba_family() {
-  return {"falcon_mamba", "Mamba-1 with norms of time step, B and C", plan, harmless};
 }
 
 }  // namespace afterglow

@@ -34,6 +34,34 @@ bool is_listed(const ConfigFields& config, const char* name, std::int64_t layer)
   return std::ranges::any_of(list, [&](const json& one) { return one == layer; });
 }
 
+/// Gate and up of all experts, or of the one MLP, lie in one tensor, and their down projections in another.
+void match_granite_mlp(ModelPlan& plan, std::size_t block, const std::string& ours, const std::string& theirs,
+                       std::int64_t width, std::int64_t expert = 0, std::int64_t experts = 1) {
+  const std::int64_t down = plan.model["d_model"], stacked = experts > 1 ? experts : 0;
+  const auto match = [&](const char* own, const char* other, std::int64_t rows, std::int64_t stride,
+                         std::int64_t first) {
+    WeightMatch& weight = plan.match(block, ours + own, theirs + other)
+                              .take({.width = rows, .first = expert * stride + first}, experts * stride);
+    weight.stacked = stacked;
+  };
+  match("w_gate.weight", "input_linear.weight", width, 2 * width, 0);
+  match("w_up.weight", "input_linear.weight", width, 2 * width, width);
+  match("w_down.weight", "output_linear.weight", down, down, 0);
+}
+
+/// A list of `count` factors; ones where it is missing.
+std::vector<double> factors_of(const ConfigFields& config, const char* name, std::size_t count) {
+  std::vector<double> factors(count, 1.0);
+  if (!config.has(name)) return factors;
+  const json& list = config.fields()[name];
+  if (!list.is_array() || list.size() != count ||
+      !std::ranges::all_of(list, [](const json& one) { return one.is_number(); }))
+    config.refuse(name, "a list of ", count, " numbers is expected; correct it");
+  return list.get<std::vector<double>>();
+}
+
+}  // namespace
+
 ModelPlan plan_bamba(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
   ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
@@ -49,21 +77,6 @@ ModelPlan plan_bamba(const ConfigFields& config) {
     plan.add_block({{"mixer", attends ? attention : mamba2}, {"mlp", mlp}});
   }
   return plan;
-}
-
-/// Gate and up of all experts, or of the one MLP, lie in one tensor, and their down projections in another.
-void match_granite_mlp(ModelPlan& plan, std::size_t block, const std::string& ours, const std::string& theirs,
-                       std::int64_t width, std::int64_t expert = 0, std::int64_t experts = 1) {
-  const std::int64_t down = plan.model["d_model"], stacked = experts > 1 ? experts : 0;
-  const auto match = [&](const char* own, const char* other, std::int64_t rows, std::int64_t stride,
-                         std::int64_t first) {
-    WeightMatch& weight = plan.match(block, ours + own, theirs + other)
-                              .take({.width = rows, .first = expert * stride + first}, experts * stride);
-    weight.stacked = stacked;
-  };
-  match("w_gate.weight", "input_linear.weight", width, 2 * width, 0);
-  match("w_up.weight", "input_linear.weight", width, 2 * width, width);
-  match("w_down.weight", "output_linear.weight", down, down, 0);
 }
 
 ModelPlan plan_granite(const ConfigFields& config) {
@@ -111,17 +124,6 @@ ModelPlan plan_granite(const ConfigFields& config) {
   return plan;
 }
 
-/// A list of `count` factors; ones where it is missing.
-std::vector<double> factors_of(const ConfigFields& config, const char* name, std::size_t count) {
-  std::vector<double> factors(count, 1.0);
-  if (!config.has(name)) return factors;
-  const json& list = config.fields()[name];
-  if (!list.is_array() || list.size() != count ||
-      !std::ranges::all_of(list, [](const json& one) { return one.is_number(); }))
-    config.refuse(name, "a list of " + std::to_string(count) + " numbers is expected; correct it");
-  return list.get<std::vector<double>>();
-}
-
 ModelPlan plan_falcon_h1(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
   ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
@@ -156,26 +158,6 @@ ModelPlan plan_falcon_h1(const ConfigFields& config) {
     plan.add_block({{"mixer", mixer}, {"mlp", mlp}});
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily bamba_family() {
-  return {"bamba", "Mamba-2, attention, SwiGLU", plan_bamba,
-          "attention_dropout mamba_chunk_size num_logits_to_keep output_router_logits router_aux_loss_coef "
-          "z_loss_coefficient use_mamba_kernels rope_scaling"};
-}
-
-ModelFamily granitemoehybrid_family() {
-  return {"granitemoehybrid", "Mamba-2, attention, SwiGLU, experts", plan_granite,
-          "attention_dropout init_method intermediate_size mamba_chunk_size normalization_function "
-          "num_experts_per_tok output_router_logits rope_parameters rope_scaling rope_theta router_aux_loss_coef"};
-}
-
-ModelFamily falcon_h1_family() {
-  return {"falcon_h1", "Mamba-2 and attention side by side, SwiGLU", plan_falcon_h1,
-          "attention_dropout mamba_chunk_size mamba_expand mamba_norm_before_gate num_logits_to_keep "
-          "mamba_use_mlp layers_block_type"};
 }
 
 }  // namespace afterglow

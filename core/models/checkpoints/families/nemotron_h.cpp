@@ -64,7 +64,9 @@ json experts_of(const ConfigFields& config, const std::string& activation) {
           {"shared_ff", config.integer("moe_shared_expert_intermediate_size", 7688)}};
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_nemotron_h(const ConfigFields& config) {
   const double eps = config.number("layer_norm_epsilon", 1e-5);
   ModelPlan plan(config, eps, "backbone.", "norm_f.weight");
   plan.holds_no_weights("mtp.");
@@ -103,19 +105,6 @@ ModelPlan plan(const ConfigFields& config) {
     plan.add_block(mixes ? json{{"mixer", parts[word]}} : json{{"mlp", word == "mlp" ? mlp : experts}});
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily nemotron_h_family() {
-  return {"nemotron_h", "blocks of one part: Mamba-2, attention without position code, MLP, experts", plan,
-          "attention_bias attention_dropout chunk_size expand hidden_act hidden_dropout hybrid_override_pattern "
-          "mamba_proj_bias mamba_ssm_cache_dtype moe_intermediate_size moe_shared_expert_intermediate_size "
-          "moe_shared_expert_overlap mtp_hybrid_override_pattern mtp_layers_block_type n_group n_routed_experts "
-          "n_shared_experts norm_topk_prob num_experts_per_tok num_hidden_layers num_logits_to_keep "
-          "num_nextn_predict_layers output_router_logits rescale_prenorm_residual residual_in_fp32 rope_theta "
-          "routed_scaling_factor sliding_window time_step_floor time_step_limit time_step_max topk_group "
-          "use_mamba_kernels"};
 }
 
 }  // namespace afterglow

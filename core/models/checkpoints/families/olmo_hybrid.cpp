@@ -27,7 +27,9 @@ void match_delta(ModelPlan& plan, std::size_t block, const json& mixer) {
   }
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_olmo_hybrid(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-6);
   ModelPlan plan(config, eps, "model.", "norm.weight", "embed_tokens.weight");
   json attention = attention_mixer(config);
@@ -69,13 +71,6 @@ ModelPlan plan(const ConfigFields& config) {
     ++block;
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily olmo_hybrid_family() {
-  return {"olmo_hybrid", "gated DeltaNet with negative eigenvalues, attention with norms behind it, SwiGLU", plan,
-          "attention_dropout linear_a_log_max linear_a_log_min linear_dt_init_floor linear_dt_max linear_dt_min"};
 }
 
 }  // namespace afterglow

@@ -95,36 +95,21 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   return plan;
 }
 
-constexpr const char* harmless =
-    "attention_dropout mamba_ssm_dtype mtp_num_hidden_layers mtp_use_dedicated_embeddings output_router_logits "
-    "router_aux_loss_coef";
+}  // namespace
 
 /// The text model of one that sees; its other tensors are left.
-ModelPlan plan_text_part(const ConfigFields& config) {
+ModelPlan plan_qwen3_5(const ConfigFields& config) {
   if (!config.has("text_config")) config.refuse("text_config", "the fields of the text model are expected there");
   json text = config.fields()["text_config"];
   text["tie_word_embeddings"] = config.flag("tie_word_embeddings", text.value("tie_word_embeddings", false));
   const ConfigFields own(text, config.part("text_config").where());
   ModelPlan plan = plan_hybrid(own, "model.language_model.", false);
-  plan.note_unread(own, harmless);
+  plan.note_unread(own, library_words()["harmless"]["qwen3_5_text"]);
   return plan;
 }
 
-}  // namespace
+ModelPlan plan_qwen3_5_text(const ConfigFields& config) { return plan_hybrid(config, "model.", false); }
 
-ModelFamily qwen3_5_family() {
-  return {"qwen3_5", "gated DeltaNet, gated attention, SwiGLU; the text model, without the one that sees",
-          plan_text_part, "vision_config image_token_id video_token_id vision_start_token_id vision_end_token_id"};
-}
-
-ModelFamily qwen3_5_text_family() {
-  return {"qwen3_5_text", "gated DeltaNet, gated attention, SwiGLU",
-          [](const ConfigFields& config) { return plan_hybrid(config, "model.", false); }, harmless};
-}
-
-ModelFamily qwen3_next_family() {
-  return {"qwen3_next", "gated DeltaNet, gated attention, experts",
-          [](const ConfigFields& config) { return plan_hybrid(config, "model.", true); }, harmless};
-}
+ModelPlan plan_qwen3_next(const ConfigFields& config) { return plan_hybrid(config, "model.", true); }
 
 }  // namespace afterglow

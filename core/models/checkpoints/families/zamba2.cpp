@@ -93,7 +93,9 @@ void keep_new(ModelPlan& plan, std::size_t begin, std::size_t block, const std::
   }
 }
 
-ModelPlan plan(const ConfigFields& config) {
+}  // namespace
+
+ModelPlan plan_zamba2(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
   ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
   json mamba2 = hybrid_mamba2_mixer(config,
@@ -144,17 +146,6 @@ ModelPlan plan(const ConfigFields& config) {
                       {"mixer", mamba2}}}});
   }
   return plan;
-}
-
-}  // namespace
-
-ModelFamily zamba2_family() {
-  return {"zamba2", "Mamba-2, shared blocks of attention and MLP with adapters", plan,
-          "attention_dropout chunk_size hybrid_layer_ids kv_channels num_logits_to_keep num_query_groups "
-          "rope_parameters rope_scaling rope_theta time_step_floor time_step_limit time_step_max time_step_min "
-          "use_conv_bias "
-          "use_long_context "
-          "use_mamba_kernels use_mem_eff_path use_shared_mlp_adapter"};
 }
 
 }  // namespace afterglow
