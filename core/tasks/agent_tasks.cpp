@@ -10,13 +10,7 @@ namespace {
 // start (agent : tool -> result)^n query agent : tool = -> the result of the latest such call
 class ToolCall final : public AgentTask {
  public:
-  ToolCall(int length, std::vector<int> calls) : AgentTask("toolcall", length, std::move(calls)) {}
-
-  std::string describe() const override {
-    return "A history of " + spread(bindings_) +
-           " calls of tools by agents, then an agent and a tool; the model must answer what the " +
-           "latest such call returned. " + std::to_string(length()) + " tokens.";
-  }
+  ToolCall(const Fields& fields, int length, std::vector<int> calls) : AgentTask(fields, length, std::move(calls)) {}
 
   static int smallest_length(int calls) { return 6 + 5 * calls; }
 
@@ -44,13 +38,11 @@ class ToolCall final : public AgentTask {
 // gold and one wood).
 class Economy final : public AgentTask {
  public:
-  Economy(int length, int agents, std::vector<int> steps, std::vector<int> gaps)
-      : AgentTask("economy", length, std::move(steps)), agents_(agents), gaps_(std::move(gaps)) {}
+  Economy(const Fields& fields, int length, int agents, std::vector<int> steps, std::vector<int> gaps)
+      : AgentTask(fields, length, std::move(steps)), agents_(agents), gaps_(std::move(gaps)) {}
 
   std::string describe() const override {
-    return std::to_string(agents_) + " agents mine, trade and build in " + spread(bindings_) + " steps; after " +
-           spread(gaps_) + " tokens of filler: the model must answer how much gold or wood one of them has. " +
-           std::to_string(length()) + " tokens.";
+    return said({{"agents", std::to_string(agents_)}, {"bindings", spread(bindings_)}, {"gap", spread(gaps_)}});
   }
 
   static std::int64_t smallest_length(int steps, int gap) { return 6 + 5 * std::int64_t{steps} + gap; }
@@ -150,7 +142,7 @@ std::unique_ptr<Task> make_toolcall(const Fields& fields) {
   std::vector<int> calls = fields.integers_or("bindings", hard ? span_of(60, 120) : span_of(10, 30));
   const int most = largest(calls);
   const int length = fields.length_or(ToolCall::smallest_length(most), std::to_string(most) + " calls");
-  return std::make_unique<ToolCall>(length, std::move(calls));
+  return std::make_unique<ToolCall>(fields, length, std::move(calls));
 }
 
 std::unique_ptr<Task> make_economy(const Fields& fields) {
@@ -161,7 +153,7 @@ std::unique_ptr<Task> make_economy(const Fields& fields) {
   const int length =
       fields.length_or(Economy::smallest_length(largest(steps), largest(gaps)),
                        std::to_string(largest(steps)) + " steps and a gap of " + std::to_string(largest(gaps)));
-  return std::make_unique<Economy>(length, agents, std::move(steps), std::move(gaps));
+  return std::make_unique<Economy>(fields, length, agents, std::move(steps), std::move(gaps));
 }
 
 }  // namespace afterglow

@@ -10,17 +10,10 @@ enum class Noise { scratchpad, distractors };
 // start (k v)^n separator noise query k -> v
 class Amnesia final : public BindingsTask {
  public:
-  Amnesia(Noise noise, int length, std::vector<int> bindings, std::vector<int> gaps)
-      : BindingsTask(noise == Noise::scratchpad ? "cot_recall" : "specific_recall", length, std::move(bindings)),
-        noise_(noise),
-        gaps_(std::move(gaps)) {}
+  Amnesia(const Fields& fields, Noise noise, int length, std::vector<int> bindings, std::vector<int> gaps)
+      : BindingsTask(fields, length, std::move(bindings)), noise_(noise), gaps_(std::move(gaps)) {}
 
-  std::string describe() const override {
-    const std::string noise = noise_ == Noise::scratchpad ? " tokens of a noisy chain of thought"
-                                                          : " tokens of distracting pairs of key and value";
-    return "The model reads " + spread(bindings_) + " variables, then " + spread(gaps_) + noise +
-           ", then one variable again, whose value the model must answer. " + std::to_string(length()) + " tokens.";
-  }
+  std::string describe() const override { return said({{"bindings", spread(bindings_)}, {"gap", spread(gaps_)}}); }
 
   static std::int64_t smallest_length(int bindings, int gap) { return 4 + 2 * std::int64_t{bindings} + gap; }
 
@@ -71,7 +64,7 @@ std::unique_ptr<Task> make_amnesia(const Fields& fields, Noise noise, std::vecto
   const std::string reason =
       std::to_string(largest(bindings)) + " bindings and a gap of " + std::to_string(largest(gaps));
   const int length = fields.length_or(Amnesia::smallest_length(largest(bindings), largest(gaps)), reason);
-  return std::make_unique<Amnesia>(noise, length, std::move(bindings), std::move(gaps));
+  return std::make_unique<Amnesia>(fields, noise, length, std::move(bindings), std::move(gaps));
 }
 
 }  // namespace

@@ -11,15 +11,10 @@ namespace {
 // The i-th query is answered with the i-th item.
 class Copying final : public BindingsTask {
  public:
-  Copying(bool selective, int length, std::vector<int> items)
-      : BindingsTask(selective ? "selective_copy" : "copy", length, std::move(items)), selective_(selective) {}
+  Copying(const Fields& fields, bool selective)
+      : BindingsTask(fields, selective ? 1 : 2, 2, "items"), selective_(selective) {}
 
-  std::string describe() const override {
-    return spread(bindings_) + (selective_ ? " items at random places in filler" : " items, then filler") +
-           "; the model must answer them in order, one for each query. " + std::to_string(length()) + " tokens.";
-  }
-
-  int max_answers() const override { return largest(bindings_); }
+  int max_answers() const override { return most(); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -50,11 +45,8 @@ class Copying final : public BindingsTask {
 // start filler.. x y filler.. x -> y, where x occurs nowhere else
 class Induction final : public SuiteTask {
  public:
-  explicit Induction(int length) : SuiteTask("induction", length) {}
-
-  std::string describe() const override {
-    return "Random tokens; the last one occurred once before; the model must answer what followed it then. " +
-           std::to_string(length()) + " tokens.";
+  explicit Induction(const Fields& fields) : SuiteTask(fields, fields.integer("length")) {
+    fields.require_length(length(), 4, "A token, its successor and the token again");
   }
 
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
@@ -73,24 +65,12 @@ class Induction final : public SuiteTask {
   }
 };
 
-std::unique_ptr<Task> make_copying(const Fields& fields, bool selective) {
-  std::vector<int> items = fields.integers("bindings");
-  const int length = fields.integer("length");
-  const std::int64_t smallest = 2 * std::int64_t{largest(items)} + (selective ? 1 : 2);
-  fields.require_length(length, smallest, std::to_string(largest(items)) + " items");
-  return std::make_unique<Copying>(selective, length, std::move(items));
-}
-
 }  // namespace
 
-std::unique_ptr<Task> make_copy(const Fields& fields) { return make_copying(fields, false); }
+std::unique_ptr<Task> make_copy(const Fields& fields) { return std::make_unique<Copying>(fields, false); }
 
-std::unique_ptr<Task> make_selective_copy(const Fields& fields) { return make_copying(fields, true); }
+std::unique_ptr<Task> make_selective_copy(const Fields& fields) { return std::make_unique<Copying>(fields, true); }
 
-std::unique_ptr<Task> make_induction(const Fields& fields) {
-  const int length = fields.integer("length");
-  fields.require_length(length, 4, "A token, its successor and the token again");
-  return std::make_unique<Induction>(length);
-}
+std::unique_ptr<Task> make_induction(const Fields& fields) { return std::make_unique<Induction>(fields); }
 
 }  // namespace afterglow

@@ -13,21 +13,22 @@ using Key = std::vector<int>;
 // the beginning of a real key with another last token and a random value.
 class DiffuseMqar final : public BindingsTask {
  public:
-  DiffuseMqar(int length, std::vector<int> bindings, int key_length, std::vector<int> lags)
-      : BindingsTask("diffuse_mqar", length, std::move(bindings)), key_length_(key_length), lags_(std::move(lags)) {}
+  explicit DiffuseMqar(const Fields& fields)
+      : BindingsTask(fields, fields.integer("length"), fields.integers("bindings")),
+        key_length_(fields.integer("key_length")),
+        lags_(fields.integers_or("lag", {})) {
+    const int lag = lags_.empty() ? 0 : largest(lags_);
+    fields.require_length(length(), 2 + 2 * std::int64_t{most()} * (key_length_ + 1) + lag,
+                          concat(most(), " bindings with keys of ", key_length_, " tokens and a lag of ", lag));
+  }
 
   std::string describe() const override {
-    return "The model reads " + spread(bindings_) + " pairs of a key of " + std::to_string(key_length_) +
-           " tokens and a value, then " + (lags_.empty() ? "" : spread(lags_) + " tokens of ") +
-           "noise with keys that begin alike, then each key again, and must answer its value. " +
-           std::to_string(length()) + " tokens.";
+    return said({{"bindings", spread(bindings_)},
+                 {"key_length", std::to_string(key_length_)},
+                 {"lag", lags_.empty() ? "" : spread(lags_) + " tokens of "}});
   }
 
-  static std::int64_t smallest_length(int bindings, int key_length, int lag) {
-    return 2 + 2 * std::int64_t{bindings} * (key_length + 1) + lag;
-  }
-
-  int max_answers() const override { return largest(bindings_); }
+  int max_answers() const override { return most(); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -84,16 +85,6 @@ class DiffuseMqar final : public BindingsTask {
 
 }  // namespace
 
-std::unique_ptr<Task> make_diffuse_mqar(const Fields& fields) {
-  std::vector<int> bindings = fields.integers("bindings");
-  const int key_length = fields.integer("key_length");
-  std::vector<int> lags = fields.integers_or("lag", {});
-  const int lag = lags.empty() ? 0 : largest(lags);
-  const int length = fields.integer("length");
-  fields.require_length(length, DiffuseMqar::smallest_length(largest(bindings), key_length, lag),
-                        std::to_string(largest(bindings)) + " bindings with keys of " + std::to_string(key_length) +
-                            " tokens and a lag of " + std::to_string(lag));
-  return std::make_unique<DiffuseMqar>(length, std::move(bindings), key_length, std::move(lags));
-}
+std::unique_ptr<Task> make_diffuse_mqar(const Fields& fields) { return std::make_unique<DiffuseMqar>(fields); }
 
 }  // namespace afterglow

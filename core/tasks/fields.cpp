@@ -53,7 +53,7 @@ std::vector<int> Fields::integers_or(const std::string& name, std::vector<int> o
 
 int Fields::length_or(std::int64_t smallest, const std::string& reason) const {
   const TaskParameter& wanted = parameter("length");
-  if (!given("length") && smallest > wanted.maximum) refuse(reason + " needs more than the longest length there is.");
+  if (!given("length") && smallest > wanted.maximum) refuse(reason, " needs more than the longest length there is.");
   const int length = given("length") ? integer("length") : static_cast<int>(smallest);
   require_length(length, smallest, reason);
   return length;
@@ -70,7 +70,7 @@ std::string Fields::choice(const std::string& name) const {
 
 std::string Fields::text(const std::string& name) const {
   std::string text = get_string(*filled_, parameter(name).name, {}, where_);
-  if (text.empty()) refuse("field '" + name + "' is empty; write a text between its quotes.");
+  if (text.empty()) refuse("field '", name, "' is empty; write a text between its quotes.");
   return text;
 }
 
@@ -80,24 +80,22 @@ std::string Fields::file(const std::string& name, std::size_t max_bytes) const {
   try {
     content = read_file(path, max_bytes);
   } catch (const Error& error) {
-    throw Error(error.code(), std::string(error.what()) + " (--data FILE says where it is)");
+    throw Error(error.code(), error.what(), " (--data FILE says where it is)");
   }
   if (!given("hash")) return content;
   const std::string wanted = get_string(config_, "hash", {}, where_);
   const std::string found = hex16(checksum(std::as_bytes(std::span(content))));
   if (found != wanted)
-    refuse(path + " is not the file that the recipe was made with: its content has the hash " + found + ", not " +
-           wanted + ". Give that file, or this one with --data.");
+    refuse(path, " is not the file that the recipe was made with: its content has the hash ", found, ", not ", wanted,
+           ". Give that file, or this one with --data.");
   return content;
 }
 
 void Fields::require_length(int length, std::int64_t smallest, const std::string& reason) const {
   if (length >= smallest) return;
-  refuse(reason + " needs a length of at least " + std::to_string(smallest) + ", but 'length' is " +
-         std::to_string(length) + ". Make it " + std::to_string(smallest) + " or more, or ask for less.");
+  refuse(reason, " needs a length of at least ", smallest, ", but 'length' is ", length, ". Make it ", smallest,
+         " or more, or ask for less.");
 }
-
-void Fields::refuse(const std::string& problem) const { throw Error(ExitCode::bad_input, where_ + ": " + problem); }
 
 const TaskParameter& Fields::parameter(const std::string& name) const {
   const auto is_it = [&](const TaskParameter& known) { return known.name == name; };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/io/error.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {
@@ -19,6 +20,7 @@ class Fields {
   /// Throws Error if the configuration is no object or holds a field that the kind does not have. Keeps references.
   Fields(const TaskInfo& info, const nlohmann::json& config);
 
+  const std::string& kind() const { return info_.kind; }
   bool given(const std::string& name) const;
   int integer(const std::string& name) const;
   std::vector<int> integers(const std::string& name) const;
@@ -36,8 +38,11 @@ class Fields {
 
   /// Throws unless the task's length is at least `smallest`; `reason` names what needs them, e.g. "8 bindings".
   void require_length(int length, std::int64_t smallest, const std::string& reason) const;
-  /// Throws an Error that begins with the task's kind.
-  [[noreturn]] void refuse(const std::string& problem) const;
+  /// Throws an Error that begins with the task's kind; the parts are those of `concat`.
+  template <class... Problem>
+  [[noreturn]] void refuse(const Problem&... problem) const {
+    throw Error(ExitCode::bad_input, where_, ": ", problem...);
+  }
 
  private:
   const TaskParameter& parameter(const std::string& name) const;

@@ -54,10 +54,10 @@ SeriesSplit parse_split(const Fields& fields) {
     } else if (count < 3 && c >= '0' && c <= '9' && parts[count] < 100000) {
       parts[count] = 10 * parts[count] + (c - '0');
     } else {
-      fields.refuse("'split' is \"" + text + "\"; give three whole numbers above 0, as \"12,4,4\" or \"70,10,20\".");
+      fields.refuse("'split' is \"", text, "\"; give three whole numbers above 0, as \"12,4,4\" or \"70,10,20\".");
     }
   }
-  if (count < 3) fields.refuse("'split' is \"" + text + "\", with fewer than three parts; write \"12,4,4\".");
+  if (count < 3) fields.refuse("'split' is \"", text, "\", with fewer than three parts; write \"12,4,4\".");
   return {parts[0], parts[1], parts[2]};
 }
 
@@ -157,7 +157,7 @@ std::vector<std::size_t> chosen_columns(const CsvTable& table, const std::string
 SeriesWindows read_series(const CsvTable& table, const std::string& path, const Fields& fields,
                           const SeriesSplit& split) {
   if (table.rows() == 0)
-    throw Error(ExitCode::bad_input, path + ": there is no row of numbers below the header; give a file with a series");
+    throw Error(ExitCode::bad_input, path, ": there is no row of numbers below the header; give a file with a series");
   SeriesSource source{static_cast<std::int64_t>(table.rows()), {}, table.notes()};
   const std::vector<std::size_t> chosen = chosen_columns(table, fields.text("column"));
   std::vector<std::size_t> channels = chosen, labels;
@@ -172,9 +172,9 @@ SeriesWindows read_series(const CsvTable& table, const std::string& path, const 
       source.notes.push_back("column " + in_quotes(table.names()[c]) + " holds no numbers and is left out");
   }
   if (channels.empty())
-    throw Error(ExitCode::bad_input, path +
-                                         ": no column of numbers is left but times and indices; name the one to "
-                                         "forecast with --set task.column=NAME");
+    throw Error(
+        ExitCode::bad_input, path,
+        ": no column of numbers is left but times and indices; name the one to forecast with --set task.column=NAME");
   const auto step = static_cast<std::size_t>(fields.integer("every"));
   const std::size_t all = (table.rows() + step - 1) / step;
   const std::size_t rows = std::min(all, static_cast<std::size_t>(fields.integer("rows")));
@@ -193,9 +193,8 @@ SeriesWindows read_series(const CsvTable& table, const std::string& path, const 
     for (std::size_t row = 0; row < rows; ++row) {
       const double value = values[row * channels.size() + c] = column[row * step];
       if (!std::isfinite(value))
-        throw Error(ExitCode::bad_input, path + ", line " + std::to_string(table.line(row * step)) + ", column " +
-                                             names[c] +
-                                             ": a forecast needs finite numbers; correct it or leave it empty");
+        throw Error(ExitCode::bad_input, path, ", line ", table.line(row * step), ", column ", names[c],
+                    ": a forecast needs finite numbers; correct it or leave it empty");
     }
   }
   if (gaps > 0)
@@ -217,8 +216,8 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
                               : read_series(parse_csv(fields.file("path", csv_limit), path), path, fields, split);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
-      fields.refuse("the series is too short for " + std::to_string(length) + " rows in and " +
-                    std::to_string(horizon) + " ahead. Make 'length' or 'horizon' smaller.");
+      fields.refuse("the series is too short for ", length, " rows in and ", horizon,
+                    " ahead. Make 'length' or 'horizon' smaller.");
   }
   const std::string source = path == built_in ? "a built-in series" : std::filesystem::path(path).filename().string();
   return std::make_unique<Forecast>(source, std::move(windows));
@@ -249,9 +248,8 @@ SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::st
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(values.size()); ++i) {
     values_[i] = static_cast<float>((values[i] - mean_[i % width]) / deviation_[i % width]);
     if (!std::isfinite(values_[i]) || !std::isfinite(deviation_[i % width]))
-      throw Error(ExitCode::bad_input, "channel " + in_quotes(names_[i % width]) +
-                                           " of the series has values such as " + shortest(values[i]) +
-                                           ", too large to be standardised; give it another unit");
+      throw Error(ExitCode::bad_input, "channel ", in_quotes(names_[i % width]), " of the series has values such as ",
+                  shortest(values[i]), ", too large to be standardised; give it another unit");
   }
 }
 

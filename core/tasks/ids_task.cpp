@@ -85,12 +85,11 @@ std::vector<std::int32_t> read_file_of(const Fields& fields, int vocab, int leng
     fields.refuse("text needs the model's tokenizer.json, as 'labels'; without one give token numbers");
   std::vector<std::int32_t> ids = is_text ? tokenizer->encode(content).ids : read_token_ids(path, vocab).tokens();
   if (is_text && std::ranges::any_of(ids, [&](std::int32_t id) { return id >= vocab; }))
-    fields.refuse("the tokenizer has tokens that are not among the model's " + std::to_string(vocab));
+    fields.refuse("the tokenizer has tokens that are not among the model's ", vocab);
   const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 2);
   if (ids.size() < needed)
-    fields.refuse(path + " holds " + std::to_string(ids.size()) + " tokens, but windows of " + std::to_string(length) +
-                  ", with a tenth held out, need " + std::to_string(needed) +
-                  ". Give more of them, or a smaller 'length'.");
+    fields.refuse(path, " holds ", ids.size(), " tokens, but windows of ", length, ", with a tenth held out, need ",
+                  needed, ". Give more of them, or a smaller 'length'.");
   return ids;
 }
 

@@ -10,25 +10,8 @@ namespace afterglow {
 /// Makes a task of one kind from a checked configuration.
 using TaskMaker = std::unique_ptr<Task>(const Fields& fields);
 
-TaskMaker make_mqar;
-TaskMaker make_sysprompt;
-TaskMaker make_tooltrace;
-TaskMaker make_niah;
-TaskMaker make_multihop;
-TaskMaker make_commonword;
-TaskMaker make_mixed;
-TaskMaker make_toolcall;
-TaskMaker make_economy;
-TaskMaker make_cot_recall;
-TaskMaker make_specific_recall;
-TaskMaker make_copy;
-TaskMaker make_selective_copy;
-TaskMaker make_induction;
-TaskMaker make_symbolsoup;
-TaskMaker make_diffuse_mqar;
-TaskMaker make_text;
-TaskMaker make_stories;
-TaskMaker make_ids;
-TaskMaker make_forecast;
+TaskMaker make_mqar, make_sysprompt, make_tooltrace, make_niah, make_multihop, make_commonword, make_mixed,
+    make_toolcall, make_economy, make_cot_recall, make_specific_recall, make_copy, make_selective_copy, make_induction,
+    make_symbolsoup, make_diffuse_mqar, make_text, make_stories, make_ids, make_forecast;
 
 }  // namespace afterglow

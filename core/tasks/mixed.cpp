@@ -87,11 +87,10 @@ Part make_part(const Fields& fields, nlohmann::json config) {
 void require_same_language(const Fields& fields, const Task& first, const Task& other) {
   const std::string names = "'" + first.name() + "' and '" + other.name() + "'";
   if (first.length() != other.length())
-    fields.refuse(names + " have lengths " + std::to_string(first.length()) + " and " + std::to_string(other.length()) +
-                  ". Give the mixture one 'length'.");
+    fields.refuse(names, " have lengths ", first.length(), " and ", other.length(), ". Give the mixture one 'length'.");
   bool same = first.vocab() == other.vocab();
   for (int token = 0; same && token < first.vocab(); ++token) same = first.token_role(token) == other.token_role(token);
-  if (!same) fields.refuse(names + " use different tokens. Mix tasks of the same family, such as sysprompt, niah.");
+  if (!same) fields.refuse(names, " use different tokens. Mix tasks of the same family, such as sysprompt, niah.");
 }
 
 }  // namespace

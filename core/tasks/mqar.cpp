@@ -25,13 +25,20 @@ std::vector<int> draw_gaps(Random& random, int count, int slots, double power) {
 // slots from 1, follows p(gap) ~ gap^(power - 1) without replacement.
 class Mqar final : public Task {
  public:
-  Mqar(int vocab, int length, std::vector<int> bindings, double power, bool random_fill)
-      : Task("mqar", vocab, length), bindings_(std::move(bindings)), power_(power), random_fill_(random_fill) {}
+  explicit Mqar(const Fields& fields)
+      : Task(fields.kind(), fields.integer("vocab"), fields.integer("length")),
+        bindings_(fields.integers("bindings")),
+        power_(fields.number("power")),
+        random_fill_(fields.choice("fill") == "random") {
+    const int most = largest(bindings_);
+    if (most > vocab() / 2 - 1)
+      fields.refuse(most, " bindings need as many different keys, but a 'vocab' of ", vocab(), " has ", vocab() / 2 - 1,
+                    ". Make 'vocab' ", 2 * most + 2, " or more, or ask for fewer bindings.");
+    fields.require_length(length(), 4 * std::int64_t{most}, concat(most, " bindings"));
+  }
 
   std::string describe() const override {
-    return "The model reads " + spread(bindings_) +
-           " pairs of key and value, then after a gap each key again, and must " + "answer its value. " +
-           std::to_string(length()) + " tokens, vocabulary " + std::to_string(vocab()) + ".";
+    return said({{"bindings", spread(bindings_)}, {"mark", ""}, {"vocabulary", concat(", vocabulary ", vocab())}});
   }
 
   int max_answers() const override { return largest(bindings_); }
@@ -77,18 +84,22 @@ class Mqar final : public Task {
 // for models that were trained on its other tasks.
 class SuiteMqar final : public BindingsTask {
  public:
-  SuiteMqar(int length, std::vector<int> bindings, double power, bool has_filler)
-      : BindingsTask("mqar", length, std::move(bindings)), power_(power), has_filler_(has_filler) {}
-
-  static constexpr int marks = 2;  // start and separator
-
-  std::string describe() const override {
-    return "The model reads " + spread(bindings_) +
-           " pairs of key and value, then after a gap each key again after a " +
-           "question mark, and must answer its value. " + std::to_string(length()) + " tokens.";
+  explicit SuiteMqar(const Fields& fields)
+      : BindingsTask(fields, fields.integer("length"), fields.integers("bindings")),
+        power_(fields.number("power")),
+        has_filler_(fields.choice("fill") == "random") {
+    if (fields.integer("vocab") != suite::vocab)
+      fields.refuse("The suite has ", suite::vocab, " tokens. Leave 'vocab' out, or 'tokens'.");
+    if (most() > suite::keys) fields.refuse("The suite has ", suite::keys, " keys. Ask for fewer bindings.");
+    constexpr int marks = 2;  // start and separator
+    fields.require_length(length(), marks + 4 * std::int64_t{most()}, concat(most(), " bindings"));
   }
 
-  int max_answers() const override { return largest(bindings_); }
+  std::string describe() const override {
+    return said({{"bindings", spread(bindings_)}, {"mark", " after a question mark"}, {"vocabulary", ""}});
+  }
+
+  int max_answers() const override { return most(); }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -116,26 +127,8 @@ class SuiteMqar final : public BindingsTask {
 }  // namespace
 
 std::unique_ptr<Task> make_mqar(const Fields& fields) {
-  std::vector<int> bindings = fields.integers("bindings");
-  const int length = fields.integer("length");
-  const int vocab = fields.integer("vocab");
-  const int most = largest(bindings);
-  if (fields.choice("tokens") == "suite") {
-    if (vocab != suite::vocab)
-      fields.refuse("The suite has " + std::to_string(suite::vocab) + " tokens. Leave 'vocab' out, or 'tokens'.");
-    if (most > suite::keys)
-      fields.refuse("The suite has " + std::to_string(suite::keys) + " keys. Ask for fewer bindings.");
-    fields.require_length(length, SuiteMqar::marks + 4 * std::int64_t{most}, std::to_string(most) + " bindings");
-    return std::make_unique<SuiteMqar>(length, std::move(bindings), fields.number("power"),
-                                       fields.choice("fill") == "random");
-  }
-  if (most > vocab / 2 - 1)
-    fields.refuse(std::to_string(most) + " bindings need as many different keys, but a 'vocab' of " +
-                  std::to_string(vocab) + " has " + std::to_string(vocab / 2 - 1) + ". Make 'vocab' " +
-                  std::to_string(2 * most + 2) + " or more, or ask for fewer bindings.");
-  fields.require_length(length, 4 * std::int64_t{most}, std::to_string(most) + " bindings");
-  const double power = fields.number("power");
-  return std::make_unique<Mqar>(vocab, length, std::move(bindings), power, fields.choice("fill") == "random");
+  if (fields.choice("tokens") == "suite") return std::make_unique<SuiteMqar>(fields);
+  return std::make_unique<Mqar>(fields);
 }
 
 }  // namespace afterglow

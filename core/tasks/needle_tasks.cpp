@@ -30,13 +30,7 @@ void put_pair(Example& out, int place, int first, int second) {
 // start filler.. with pairs (k v) at random even offsets, query k -> v
 class NeedleInHaystack final : public BindingsTask {
  public:
-  NeedleInHaystack(int length, std::vector<int> bindings) : BindingsTask("niah", length, std::move(bindings)) {}
-
-  std::string describe() const override {
-    return spread(bindings_) +
-           " pairs of key and value at random places in filler, then a key; the model must answer its value. " +
-           std::to_string(length()) + " tokens.";
-  }
+  explicit NeedleInHaystack(const Fields& fields) : BindingsTask(fields, 3, 2) {}
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -51,13 +45,7 @@ class NeedleInHaystack final : public BindingsTask {
 // start filler.. with pairs (a b) and (b v) at random even offsets, query a -> v; all a and b differ
 class MultiHop final : public BindingsTask {
  public:
-  MultiHop(int length, std::vector<int> bindings) : BindingsTask("multihop", length, std::move(bindings)) {}
-
-  std::string describe() const override {
-    return spread(bindings_) +
-           " chains of two pairs (a b), (b v) at random places in filler, then a; the model must answer v. " +
-           std::to_string(length()) + " tokens.";
-  }
+  explicit MultiHop(const Fields& fields) : BindingsTask(fields, 3, 4) {}
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -76,12 +64,15 @@ class MultiHop final : public BindingsTask {
 // start filler.. with words (values) at random places, query -> the word that occurs most often
 class CommonWord final : public BindingsTask {
  public:
-  CommonWord(int length, std::vector<int> bindings, int repeats)
-      : BindingsTask("commonword", length, std::move(bindings)), repeats_(repeats) {}
+  explicit CommonWord(const Fields& fields)
+      : BindingsTask(fields, fields.integer("length"), fields.integers("bindings")),
+        repeats_(fields.integer("repeats")) {
+    fields.require_length(length(), 2 + repeats_ + (most() - 1) * (repeats_ - 1),
+                          concat(most(), " words with up to ", repeats_, " repeats"));
+  }
 
   std::string describe() const override {
-    return spread(bindings_) + " different words in filler, one of them " + std::to_string(repeats_) +
-           " times, the others less often; the model must answer that one. " + std::to_string(length()) + " tokens.";
+    return said({{"bindings", spread(bindings_)}, {"repeats", std::to_string(repeats_)}});
   }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
@@ -110,16 +101,10 @@ class CommonWord final : public BindingsTask {
 
 }  // namespace
 
-std::unique_ptr<Task> make_niah(const Fields& fields) { return make_with_bindings<NeedleInHaystack>(fields, 3, 2); }
+std::unique_ptr<Task> make_niah(const Fields& fields) { return std::make_unique<NeedleInHaystack>(fields); }
 
-std::unique_ptr<Task> make_multihop(const Fields& fields) { return make_with_bindings<MultiHop>(fields, 3, 4); }
+std::unique_ptr<Task> make_multihop(const Fields& fields) { return std::make_unique<MultiHop>(fields); }
 
-std::unique_ptr<Task> make_commonword(const Fields& fields) {
-  std::vector<int> bindings = fields.integers("bindings");
-  const int repeats = fields.integer("repeats"), length = fields.integer("length"), most = largest(bindings);
-  fields.require_length(length, 2 + repeats + (most - 1) * (repeats - 1),
-                        std::to_string(most) + " words with up to " + std::to_string(repeats) + " repeats");
-  return std::make_unique<CommonWord>(length, std::move(bindings), repeats);
-}
+std::unique_ptr<Task> make_commonword(const Fields& fields) { return std::make_unique<CommonWord>(fields); }
 
 }  // namespace afterglow

@@ -7,13 +7,7 @@ namespace {
 // start (k v)^n separator filler.. query k -> v
 class SystemPrompt final : public BindingsTask {
  public:
-  SystemPrompt(int length, std::vector<int> bindings) : BindingsTask("sysprompt", length, std::move(bindings)) {}
-
-  std::string describe() const override {
-    return "The model reads " + spread(bindings_) +
-           " pairs of key and value, then filler, then one key again, and must answer its value. " +
-           std::to_string(length()) + " tokens.";
-  }
+  explicit SystemPrompt(const Fields& fields) : BindingsTask(fields, 4, 2) {}
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -31,12 +25,7 @@ class SystemPrompt final : public BindingsTask {
 // start (agent tool arrow result)^n separator filler.. query agent tool equals -> result; the key is the pair
 class ToolTrace final : public AgentTask {
  public:
-  ToolTrace(int length, std::vector<int> bindings) : AgentTask("tooltrace", length, std::move(bindings)) {}
-
-  std::string describe() const override {
-    return spread(bindings_) + " calls of a tool by an agent with their results, then filler, then an agent and a " +
-           "tool; the model must answer the result. " + std::to_string(length()) + " tokens.";
-  }
+  explicit ToolTrace(const Fields& fields) : AgentTask(fields, 6, 4) {}
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -56,8 +45,8 @@ class ToolTrace final : public AgentTask {
 
 }  // namespace
 
-std::unique_ptr<Task> make_sysprompt(const Fields& fields) { return make_with_bindings<SystemPrompt>(fields, 4, 2); }
+std::unique_ptr<Task> make_sysprompt(const Fields& fields) { return std::make_unique<SystemPrompt>(fields); }
 
-std::unique_ptr<Task> make_tooltrace(const Fields& fields) { return make_with_bindings<ToolTrace>(fields, 6, 4); }
+std::unique_ptr<Task> make_tooltrace(const Fields& fields) { return std::make_unique<ToolTrace>(fields); }
 
 }  // namespace afterglow

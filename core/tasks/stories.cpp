@@ -38,11 +38,6 @@ class Stories final : public Task {
  public:
   explicit Stories(int length) : Task("stories", static_cast<int>(alphabet.size()), length) {}
 
-  std::string describe() const override {
-    return "Short stories in simple English; the model predicts the next letter at every place of a window of " +
-           std::to_string(length()) + ".";
-  }
-
   void generate(Random& random, std::uint64_t, Split, Example& out) const override {
     const std::size_t window = out.tokens.size();
     std::string text;

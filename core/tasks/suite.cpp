@@ -38,6 +38,10 @@ std::string SuiteTask::token_label(int token) const {
   return token < suite::first_filler ? "v" + std::to_string(token - suite::first_value) : "·";
 }
 
+std::string BindingsTask::describe() const { return said({{"bindings", spread(bindings_)}}); }
+
+int BindingsTask::most() const { return largest(bindings_); }
+
 std::string AgentTask::token_label(int token) const {
   if (token >= suite::first_agent && token < suite::first_agent + suite::agents)
     return "a" + std::to_string(token - suite::first_agent);

@@ -42,14 +42,23 @@ class SuiteTask : public Task {
   int max_answers() const override { return 1; }
 
  protected:
-  SuiteTask(std::string name, int length) : Task(std::move(name), suite::vocab, length) {}
+  SuiteTask(const Fields& fields, int length) : Task(fields.kind(), suite::vocab, length) {}
 };
 
 /// A suite task whose examples hold one or several facts: its field `bindings`.
 class BindingsTask : public SuiteTask {
+ public:
+  std::string describe() const override;
+
  protected:
-  BindingsTask(std::string name, int length, std::vector<int> bindings)
-      : SuiteTask(std::move(name), length), bindings_(std::move(bindings)) {}
+  BindingsTask(const Fields& fields, int length, std::vector<int> bindings)
+      : SuiteTask(fields, length), bindings_(std::move(bindings)) {}
+  /// Of a length that must hold `marks` tokens and `each` for every binding; `things` names what needs them.
+  BindingsTask(const Fields& fields, std::int64_t marks, std::int64_t each, const std::string& things = "bindings")
+      : BindingsTask(fields, fields.integer("length"), fields.integers("bindings")) {
+    fields.require_length(length(), marks + each * most(), concat(most(), " ", things));
+  }
+  int most() const;
 
   std::vector<int> bindings_;  ///< of several numbers, each example takes the next
 };
@@ -118,15 +127,6 @@ void put_window(Random& random, Split split, const std::vector<Token>& text, Exa
   std::copy_n(first, window, out.tokens.begin());
   std::copy_n(first + 1, window, out.targets.begin());
   std::ranges::fill(out.context, std::uint8_t{1});
-}
-
-/// The task T of the fields `bindings` and `length`, which must hold `marks` tokens and `each` for every binding.
-template <class T>
-std::unique_ptr<Task> make_with_bindings(const Fields& fields, std::int64_t marks, std::int64_t each) {
-  std::vector<int> bindings = fields.integers("bindings");
-  const int length = fields.integer("length"), most = largest(bindings);
-  fields.require_length(length, marks + each * most, std::to_string(most) + " bindings");
-  return std::make_unique<T>(length, std::move(bindings));
 }
 
 }  // namespace afterglow

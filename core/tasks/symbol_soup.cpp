@@ -48,13 +48,12 @@ int draw_favourite(Random& random, const Style& style) {
 // noise part_begins A part_ends noise part_begins B part_ends noise asks -> label; the two parts in either order
 class SymbolSoup final : public Task {
  public:
-  SymbolSoup(int length, int part) : Task("symbolsoup", first_label + labels, length), part_(part) {}
-
-  std::string describe() const override {
-    return "Two blocks of " + std::to_string(part_) + " letters, each in a style of its family (4 and 5 styles), " +
-           "between three blocks of noise; the model must answer the pair of styles. " + std::to_string(length()) +
-           " tokens.";
+  explicit SymbolSoup(const Fields& fields)
+      : Task(fields.kind(), first_label + labels, fields.integer("length")), part_(fields.integer("part")) {
+    fields.require_length(length(), 8 + 2 * std::int64_t{part_}, concat("Two blocks of ", part_, " letters"));
   }
+
+  std::string describe() const override { return said({{"part", std::to_string(part_)}}); }
 
   int max_answers() const override { return 1; }
 
@@ -127,10 +126,6 @@ class SymbolSoup final : public Task {
 
 }  // namespace
 
-std::unique_ptr<Task> make_symbolsoup(const Fields& fields) {
-  const int part = fields.integer("part"), length = fields.integer("length");
-  fields.require_length(length, 8 + 2 * std::int64_t{part}, "Two blocks of " + std::to_string(part) + " letters");
-  return std::make_unique<SymbolSoup>(length, part);
-}
+std::unique_ptr<Task> make_symbolsoup(const Fields& fields) { return std::make_unique<SymbolSoup>(fields); }
 
 }  // namespace afterglow

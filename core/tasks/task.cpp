@@ -66,7 +66,7 @@ const std::vector<TaskKind>& kinds() {
   static const std::vector<TaskKind> all = [] {
     std::vector<TaskKind> read;
     for (const nlohmann::json& kind : nlohmann::json::parse(task_texts().front().json)) {
-      TaskInfo info{kind.at("kind"), kind.at("about"), {}};
+      TaskInfo info{kind.at("kind"), kind.at("about"), {}, kind.value("says", "")};
       for (const nlohmann::json& parameter : kind.at("parameters")) info.parameters.push_back(parameter_of(parameter));
       read.push_back({info, makers.at(info.kind)});
     }
@@ -86,14 +86,13 @@ const TaskKind& find_kind(const nlohmann::json& config) {
   for (const TaskKind& kind : kinds()) names.push_back(kind.info.kind);
   const std::string advice = " Set 'kind' to one of " + all_of(names) + ".";
   if (!config.is_object() || !config.contains("kind") || !config.at("kind").is_string())
-    throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field 'kind'." + advice);
+    throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field 'kind'.", advice);
   const auto name = config.at("kind").get<std::string>();
   const auto found =
       std::find_if(kinds().begin(), kinds().end(), [&](const TaskKind& kind) { return kind.info.kind == name; });
   if (found == kinds().end()) {
     const std::string guess = did_you_mean(name, names);
-    throw Error(ExitCode::bad_input,
-                "There is no task kind " + in_quotes(name) + (guess.empty() ? "." : guess) + advice);
+    throw Error(ExitCode::bad_input, "There is no task kind ", in_quotes(name), guess.empty() ? "." : guess, advice);
   }
   return *found;
 }
@@ -109,6 +108,17 @@ bool takes(const TaskInfo& info, const std::string& name) {
 
 }  // namespace
 
+std::string Task::said(std::initializer_list<std::pair<const char*, std::string>> values) const {
+  std::string text = std::ranges::find(task_kinds(), name_, &TaskInfo::kind)->says;
+  const auto fill = [&](const std::string& name, const std::string& value) {
+    const std::size_t at = text.find("{" + name + "}");
+    if (at != std::string::npos) text.replace(at, name.size() + 2, value);
+  };
+  for (const auto& [name, value] : values) fill(name, value);
+  fill("length", std::to_string(length_));
+  return text;
+}
+
 std::vector<int> Task::tokens_of(const std::string& text) const {
   std::unordered_map<std::string, int> token_of;
   for (int token = 0; token < vocab(); ++token) {
@@ -120,9 +130,8 @@ std::vector<int> Task::tokens_of(const std::string& text) const {
   for (std::string word; words >> word;) {
     const auto found = token_of.find(word);
     if (found == token_of.end())
-      throw Error(ExitCode::bad_input, "\"" + word + "\" is no token of task " + name() + "; its tokens are #0 to #" +
-                                           std::to_string(vocab() - 1) + ", such as " + token_label(vocab() / 4) +
-                                           " and " + token_label(vocab() / 2));
+      throw Error(ExitCode::bad_input, "\"", word, "\" is no token of task ", name(), "; its tokens are #0 to #",
+                  vocab() - 1, ", such as ", token_label(vocab() / 4), " and ", token_label(vocab() / 2));
     tokens.push_back(found->second);
   }
   return tokens;
@@ -136,8 +145,8 @@ Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) cons
   generate(random, index, split, out);
   const auto answers = std::ranges::count_if(out.targets, [](std::int32_t target) { return target >= 0; });
   if (answers > max_answers()) {
-    throw Error(ExitCode::failure, "task " + name_ + " has an example with " + std::to_string(answers) +
-                                       " answers and says that " + std::to_string(max_answers()) + " are the most");
+    throw Error(ExitCode::failure, "task ", name_, " has an example with ", answers, " answers and says that ",
+                max_answers(), " are the most");
   }
   return out;
 }
@@ -184,10 +193,9 @@ std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::v
       cells.push_back(cell);
     }
   if (std::ranges::any_of(cells, &EvalCell::fits)) return cells;
-  throw Error(ExitCode::bad_input,
-              "No cell of the evaluation grid is possible. " +
-                  (cells.empty() ? "An evaluation grid needs at least one number of bindings and one length."
-                                 : cells.back().problem));
+  throw Error(ExitCode::bad_input, "No cell of the evaluation grid is possible. ",
+              cells.empty() ? "An evaluation grid needs at least one number of bindings and one length."
+                            : cells.back().problem);
 }
 
 std::vector<nlohmann::json> askable_tasks(const nlohmann::json& config) {

@@ -2,6 +2,7 @@
 // index).
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -48,7 +49,7 @@ class Task {
   /// No example has more targets than this.
   virtual int max_answers() const { return length_; }
   /// One sentence about this configuration.
-  virtual std::string describe() const = 0;
+  virtual std::string describe() const { return said({}); }
   /// A label of one to five characters, in UTF-8, e.g. "k3", "v9", "→"; "?!" for a number outside the vocabulary.
   virtual std::string token_label(int token) const = 0;
   /// The label of a token from a model, whose vocabulary may be larger than the task's: "#29088" for such a number.
@@ -71,6 +72,8 @@ class Task {
   virtual void generate(Random& random, std::uint64_t turn, Split split, Example& out) const = 0;
 
  protected:
+  /// The sentence that assets/tasks says of the kind, with the length and these values for the names in braces.
+  std::string said(std::initializer_list<std::pair<const char*, std::string>> values) const;
   Task(std::string name, int vocab, int length) : name_(std::move(name)), vocab_(vocab), length_(length) {}
 
  private:
@@ -103,6 +106,7 @@ struct TaskInfo {
   std::string kind;
   std::string description;
   std::vector<TaskParameter> parameters;
+  std::string says = {};  ///< of one task (`Task::describe`)
 };
 
 /// All kinds, in the order in which they are shown.

@@ -95,8 +95,8 @@ class Text final : public Task {
     for (const char32_t character : characters) {
       const auto found = std::ranges::lower_bound(letters_.alphabet, character);
       if (found == letters_.alphabet.end() || *found != character)
-        throw Error(ExitCode::bad_input, "\"" + encoded(character) + "\" does not occur in " + file_ +
-                                             ", so the model does not know it; begin with other words");
+        throw Error(ExitCode::bad_input, "\"", encoded(character), "\" does not occur in ", file_,
+                    ", so the model does not know it; begin with other words");
       tokens.push_back(static_cast<int>(found - letters_.alphabet.begin()));
     }
     return tokens;
@@ -132,19 +132,17 @@ std::unique_ptr<Task> make_text(const Fields& fields) {
   const std::string path = fields.text("path");
   const std::string bytes = fields.file("path", max_file);
   const std::u32string characters = letters.are_bytes ? as_letters(bytes) : decoded(bytes, [&](std::size_t at) {
-    fields.refuse("byte " + std::to_string(at) + " of " + path +
-                  " is not UTF-8 text. Save the file as UTF-8, or set 'letters' to bytes.");
+    fields.refuse("byte ", at, " of ", path, " is not UTF-8 text. Save the file as UTF-8, or set 'letters' to bytes.");
   });
   const std::size_t needed = 10 * (static_cast<std::size_t>(length) + 1);
   if (characters.size() < needed)
-    fields.refuse(path + " holds " + std::to_string(characters.size()) + " " + letters.one() + "s, but windows of " +
-                  std::to_string(length) + ", with a tenth held out, need " + std::to_string(needed) +
-                  ". Give a longer text, or a smaller 'length'.");
+    fields.refuse(path, " holds ", characters.size(), " ", letters.one(), "s, but windows of ", length,
+                  ", with a tenth held out, need ", needed, ". Give a longer text, or a smaller 'length'.");
   std::vector<std::uint16_t> token_of;
   letters.alphabet = alphabet_of(characters, letters.are_bytes, token_of);
   if (letters.alphabet.size() > max_characters)
-    fields.refuse(path + " has " + std::to_string(letters.alphabet.size()) + " different characters; the most is " +
-                  std::to_string(max_characters) + ". Set 'letters' to bytes.");
+    fields.refuse(path, " has ", letters.alphabet.size(), " different characters; the most is ", max_characters,
+                  ". Set 'letters' to bytes.");
   std::vector<std::uint16_t> tokens;
   tokens.reserve(characters.size());
   for (const char32_t character : characters) tokens.push_back(token_of[character]);

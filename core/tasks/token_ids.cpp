@@ -31,8 +31,9 @@ constexpr const char* formats =
 /// The numbers of a file, and those of its attention mask where it has one.
 using Arrays = std::map<std::string, WholeNumbers>;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, path.string() + ": " + what);
+template <class... What>
+[[noreturn]] void refuse(const std::filesystem::path& path, const What&... what) {
+  throw Error(ExitCode::bad_input, path.string(), ": ", what...);
 }
 
 /// Reads only the two tensors of a safetensors file, because others may have unsupported types.
@@ -48,7 +49,7 @@ Arrays read_tensors(Bytes bytes, const std::filesystem::path& path) try {
     if (!header.contains(name)) continue;
     const nlohmann::json& entry = header.at(name);
     const auto form = forms.find(entry.at("dtype"));
-    if (form == forms.end()) refuse(path, std::string(name) + " holds no whole numbers; save it with .to(torch.int64)");
+    if (form == forms.end()) refuse(path, name, " holds no whole numbers; save it with .to(torch.int64)");
     const auto [begin, end] = entry.at("data_offsets").get<std::pair<std::uint64_t, std::uint64_t>>();
     const Bytes bytes_of_it = part_of(data, begin, end - begin, path.string());
     arrays[name] = whole_numbers(bytes_of_it, entry.at("shape"), form->second, path);
@@ -66,7 +67,7 @@ WholeNumbers parse_text(std::string_view text, const std::filesystem::path& path
   std::size_t line = 1, begin = 0;
   int depth = 0;
   bool is_innermost = false;
-  const auto refuse_line = [&](const std::string& what) { refuse(path, "line " + std::to_string(line) + what); };
+  const auto refuse_line = [&](const auto&... what) { refuse(path, "line ", line, what...); };
   const auto end_sequence = [&](bool is_listed) {
     const auto count = static_cast<std::int64_t>(result.values.size() - begin);
     if (count == 0 && !is_listed) return;
@@ -146,9 +147,8 @@ Arrays read_arrays(const std::filesystem::path& path) {
     return {{ids_name, whole_numbers(std::as_bytes(std::span(content)), {count}, {false, 2, false}, path)}};
   }
   if (is_binary || is_archive)
-    refuse(path, "it is no text of token numbers" +
-                     std::string(is_archive ? ", but an archive such as PyTorch's" : "") + ". " + formats +
-                     "; in Python: numpy.save(\"tokens.npy\", input_ids)");
+    refuse(path, "it is no text of token numbers", is_archive ? ", but an archive such as PyTorch's" : "", ". ",
+           formats, "; in Python: numpy.save(\"tokens.npy\", input_ids)");
   if (trimmed(text).starts_with('{')) return parse_objects(text, path);
   return {{ids_name, parse_text(text, path)}};
 }
@@ -159,8 +159,8 @@ TokenIds::Real real_part(std::span<const std::int64_t> mask, const std::filesyst
   const auto begin = std::ranges::find_if(mask, is_real), end = std::find_if_not(begin, mask.end(), is_real);
   if (begin == mask.end() || std::any_of(end, mask.end(), is_real))
     refuse(path,
-           "its attention_mask has a sequence without a 1, or with zeros between ones; only padding at the "
-           "ends of a sequence can be left out");
+           "its attention_mask has a sequence without a 1, or with zeros between ones; only padding at the ends of a "
+           "sequence can be left out");
   return {begin - mask.begin(), end - mask.begin()};
 }
 
@@ -186,8 +186,8 @@ TokenIds read_token_ids(const std::filesystem::path& path, std::int64_t vocab) {
   if (found == arrays.end()) refuse(path, "it holds no array 'input_ids'; save the token numbers under this name");
   const WholeNumbers& read = found->second;
   if (read.shape.empty() || read.shape.size() > 2 || read.values.empty())
-    refuse(path, "it holds " + std::to_string(read.shape.size()) + " axes and " + std::to_string(read.values.size()) +
-                     " numbers; give token numbers of one sequence [T] or of several [B, T]");
+    refuse(path, "it holds ", read.shape.size(), " axes and ", read.values.size(),
+           " numbers; give token numbers of one sequence [T] or of several [B, T]");
   if (masked != arrays.end() && masked->second.shape != read.shape)
     refuse(path, "its attention_mask has another shape than its input_ids; give each token its own place in the mask");
   TokenIds ids;
@@ -203,9 +203,8 @@ TokenIds read_token_ids(const std::filesystem::path& path, std::int64_t vocab) {
     for (std::size_t i = begin + static_cast<std::size_t>(first); i < begin + static_cast<std::size_t>(last); ++i) {
       const std::int64_t value = read.values[i];
       if (value < 0 || value >= vocab)
-        refuse(path, "number " + std::to_string(i) + " is " + std::to_string(value) +
-                         ", and the model knows tokens 0 to " + std::to_string(vocab - 1) +
-                         "; give numbers of this model's tokenizer");
+        refuse(path, "number ", i, " is ", value, ", and the model knows tokens 0 to ", vocab - 1,
+               "; give numbers of this model's tokenizer");
       ids.values[i] = static_cast<std::int32_t>(value);
     }
   }

@@ -81,8 +81,8 @@ std::vector<int> tokens_of_prompt(const Task& task, const std::string& text) {
   if (tokens.empty()) throw Error(ExitCode::bad_input, "the text has no tokens; give a longer one");
   const int last = *std::ranges::max_element(tokens);
   if (last >= task.vocab())
-    throw Error(ExitCode::bad_input, "token " + std::to_string(last) + " of the text is not among the model's " +
-                                         std::to_string(task.vocab()) + "; the tokenizer is another model's");
+    throw Error(ExitCode::bad_input, "token ", last, " of the text is not among the model's ", task.vocab(),
+                "; the tokenizer is another model's");
   return tokens;
 }
 
