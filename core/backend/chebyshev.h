@@ -34,8 +34,9 @@ struct ChebyshevSaved {
   Tensor lambda, fro, x, H, S;
 };
 
+/// In the order in which they are written.
 struct ChebyshevGrads {
-  Grad q, k, v, g, alpha;
+  Grad q, alpha, k, v, g;
 };
 
 /// The memory of the recurrent form: H, S [B,H,D,D].

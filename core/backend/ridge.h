@@ -63,8 +63,9 @@ struct RidgeSaved {
   Tensor inverse;  ///< L^-1 [B,H,g,r,r] for a back end whose backward pass reads it; undefined where none follows
 };
 
+/// In the order in which they are written.
 struct RidgeGrads {
-  Grad z, q, v, eta, gamma_raw, length, left;
+  Grad q, v, left, z, eta, gamma_raw, length;
 };
 
 /// One token of the recurrent form: G, M [B,H,r,r], C [B,H,P,r] normalised by the running m; previous key [B,H,r] (also

@@ -16,8 +16,9 @@ struct ScanInputs {
   int heads = 1, groups = 1;
   Tensor log_decay, lag;
 };
+/// In the order in which they are written.
 struct ScanGrads {
-  Grad x, dt, A_log, B, C, D, log_decay, lag;
+  Grad x, dt, log_decay, lag, B, C, A_log, D;
 };
 
 /// Mamba-1's scan, in which each channel c has N states that fade by themselves:

@@ -11,13 +11,7 @@ ChannelScanInputs values_of(const ChannelScanVars& in) {
 }
 
 void scan_backward(Tape& tape, const ChannelScanVars& in, const Var& y) {
-  ChannelScanGrads grads;  // asked for in the order in which the kernel writes them
-  grads.x = tape.gradient(in.x);
-  grads.dt = tape.gradient(in.dt);
-  grads.B = tape.gradient(in.B);
-  grads.C = tape.gradient(in.C);
-  grads.A_log = tape.gradient(in.A_log);
-  grads.D = tape.gradient(in.D);
+  const auto grads = gradients_of<ChannelScanGrads>(tape, in.x, in.dt, in.B, in.C, in.A_log, in.D);
   const ChannelScanInputs values = values_of(in);
   const Tensor workspace = tape.scratch({tape.backend().channel_scan_workspace(values)}, y.value.dtype);
   tape.backend().channel_scan_backward(values, tape.upstream(y), workspace, grads);
@@ -37,9 +31,7 @@ Var channel_scan(Tape& tape, const ChannelScanVars& in, const Tensor& state, boo
   check.tensor("A_log", in.A_log.value, {channels, states});
   check.tensor("D", in.D.value, {channels});
   if (state.defined()) check.tensor("state", state, {batch, channels, states});
-  check.that(!resume || state.defined(), "resuming needs a state");
-  check.that(!resume || !tape.recording(),
-             "has no gradient through the state it resumes from; begin the tape without recording");
+  if (resume) check.may_resume(state.defined());
   const Var y = tape.result(in.x.shape(), in.x.value.dtype, {in.x, in.dt, in.A_log, in.B, in.C, in.D});
   tape.backend().channel_scan(values_of(in), y.value, state, resume);
   return check.recorded(y, [in, y](Tape& t) { scan_backward(t, in, y); });

@@ -39,12 +39,7 @@ ChebyshevSaved reserve_saved(Tape& tape, const ChebyshevVars& in) {
 
 void readout_backward(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in, const ChebyshevSaved& saved,
                       const Var& y) {
-  ChebyshevGrads grads;  // asked for in the order in which the kernel writes them
-  grads.q = tape.gradient(in.q);
-  grads.alpha = tape.gradient(in.alpha);
-  grads.k = tape.gradient(in.k);
-  grads.v = tape.gradient(in.v);
-  grads.g = tape.gradient(in.g);
+  const auto grads = gradients_of<ChebyshevGrads>(tape, in.q, in.alpha, in.k, in.v, in.g);
   const ChebyshevInputs values = values_of(in);
   const std::int64_t count = tape.backend().chebyshev_readout_workspace(config, values);
   const Tensor workspace = tape.scratch({count}, widened(y.value.dtype));

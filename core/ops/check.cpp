@@ -1,8 +1,6 @@
 // Checks of shapes and types, and their messages.
 #include "core/ops/check.h"
 
-#include "core/io/error.h"
-
 namespace afterglow {
 
 namespace {
@@ -37,11 +35,6 @@ void Check::rows(const char* name, const Tensor& tensor, const Shape& expected, 
   Tensor dense = tensor;
   dense.row_stride = dense.columns();
   this->tensor(name, dense, expected, dtype);
-}
-
-void Check::fail(const std::string& message) const {
-  const std::string place = tape_->scope().empty() ? "" : tape_->scope() + ": ";
-  throw Error(ExitCode::failure, place + operation_ + ": " + message);
 }
 
 Tensor as_matrix(const Tensor& tensor) {

@@ -1,9 +1,11 @@
 // What every operation asks of its inputs: shapes, types, adjacency. The messages name the place in the model, the
 // operation, what it expected and what it got. The gradient of the result is recorded under the same name.
 #pragma once
+#include <concepts>
 #include <string>
 
 #include "core/autograd/tape.h"
+#include "core/io/error.h"
 
 namespace afterglow {
 
@@ -26,7 +28,17 @@ class Check {
   void that(bool condition, const char* message) const {
     if (!condition) fail(message);
   }
-  [[noreturn]] void fail(const std::string& message) const;
+  /// Of parts as `concat` takes them.
+  template <class... Message>
+  [[noreturn]] void fail(const Message&... message) const {
+    const std::string place = tape_->scope().empty() ? "" : tape_->scope() + ": ";
+    throw Error(ExitCode::failure, place, operation_, ": ", message...);
+  }
+  /// Of a scan that goes on from a state.
+  void may_resume(bool has_state) const {
+    that(has_state, "resuming needs a state");
+    that(!tape_->recording(), "has no gradient through the state it resumes from; begin the tape without recording");
+  }
   /// Records how the gradient of the operation's result is found (`Tape::record`), and returns the result.
   template <class Backward>
   Var recorded(const Var& result, Backward backward) const {
@@ -39,6 +51,12 @@ class Check {
   const char* operation_;
   DType dtype_;
 };
+
+/// The gradients of these values, asked for in this order, in which the kernel writes them.
+template <class Grads>
+Grads gradients_of(Tape& tape, const std::same_as<Var> auto&... values) {
+  return Grads{tape.gradient(values)...};
+}
 
 /// All axes but the last taken together: [rows, columns].
 Tensor as_matrix(const Tensor& tensor);

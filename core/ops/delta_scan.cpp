@@ -25,12 +25,7 @@ DeltaInputs values_of(const DeltaVars& in, const Tensor& kept) {
 }
 
 void delta_backward(Tape& tape, const DeltaVars& in, const Var& y, const Tensor& kept) {
-  DeltaGrads grads;  // asked for in the order in which the kernel writes them
-  grads.v = tape.gradient(in.v);
-  grads.q = tape.gradient(in.q);
-  grads.k = tape.gradient(in.k);
-  grads.beta = tape.gradient(in.beta);
-  grads.g = tape.gradient(in.g);
+  const auto grads = gradients_of<DeltaGrads>(tape, in.v, in.q, in.k, in.beta, in.g);
   const DeltaInputs values = values_of(in, kept);
   const Tensor workspace = tape.scratch({tape.backend().delta_scan_workspace(values)}, widened(y.value.dtype));
   tape.backend().delta_scan_backward(values, tape.upstream(y), workspace, grads);
@@ -43,9 +38,7 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume
   check_inputs(check, in);
   const Shape& q = in.q.shape();
   if (state.defined()) check.tensor("state", state, {q[0], q[2], q[3], in.v.shape()[3]});
-  check.that(!resume || state.defined(), "resuming needs a state");
-  check.that(!resume || !tape.recording(),
-             "has no gradient through the state it resumes from; begin the tape without recording");
+  if (resume) check.may_resume(state.defined());
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.v, in.q, in.k, in.beta, in.g});
   const std::int64_t numbers = tape.recording() ? tape.backend().delta_scan_kept(values_of(in, {})) : 0;
   const Tensor kept = numbers > 0 ? tape.scratch({numbers}, widened(y.value.dtype)) : Tensor();

@@ -12,10 +12,7 @@ FeedbackInputs values_of(const FeedbackVars& in, double scale) {
 }
 
 void solve_backward(Tape& tape, const FeedbackVars& in, double scale, const Var& s, const FeedbackSaved& saved) {
-  FeedbackGrads grads;  // asked for in the order in which the kernel writes them
-  grads.q = tape.gradient(in.q);
-  grads.k = tape.gradient(in.k);
-  grads.gamma = tape.gradient(in.gamma);
+  const auto grads = gradients_of<FeedbackGrads>(tape, in.q, in.k, in.gamma);
   const Tensor u = tape.scratch(s.shape(), s.value.dtype);
   tape.backend().feedback_solve_backward(values_of(in, scale), s.value, saved, tape.upstream(s), u, grads);
   tape.pass_gradient(in.f, u);

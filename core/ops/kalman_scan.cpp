@@ -10,11 +10,7 @@ namespace {
 KalmanInputs values_of(const KalmanVars& in) { return {in.q.value, in.k.value, in.v.value, in.weight.value, in.ridge}; }
 
 void kalman_backward(Tape& tape, const KalmanVars& in, const Var& y) {
-  KalmanGrads grads;  // asked for in the order in which the kernel writes them
-  grads.q = tape.gradient(in.q);
-  grads.k = tape.gradient(in.k);
-  grads.v = tape.gradient(in.v);
-  grads.weight = tape.gradient(in.weight);
+  const auto grads = gradients_of<KalmanGrads>(tape, in.q, in.k, in.v, in.weight);
   const KalmanInputs values = values_of(in);
   const Tensor workspace = tape.scratch({tape.backend().kalman_scan_workspace(values)}, y.value.dtype);
   tape.backend().kalman_scan_backward(values, tape.upstream(y), workspace, grads);
@@ -33,9 +29,7 @@ Var kalman_scan(Tape& tape, const KalmanVars& in, const KalmanState& state, bool
   if (in.weight.defined()) check.tensor("weight", in.weight.value, {batch, tokens, heads});
   if (state.covariance.defined()) check.tensor("covariance", state.covariance, {batch, heads, keys, keys});
   if (state.memory.defined()) check.tensor("memory", state.memory, {batch, heads, keys, in.v.shape()[3]});
-  check.that(!resume || (state.covariance.defined() && state.memory.defined()), "resuming needs a state");
-  check.that(!resume || !tape.recording(),
-             "has no gradient through the state it resumes from; begin the tape without recording");
+  if (resume) check.may_resume(state.covariance.defined() && state.memory.defined());
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.q, in.k, in.v, in.weight});
   tape.backend().kalman_scan(values_of(in), y.value, state, resume);
   return check.recorded(y, [in, y](Tape& t) { kalman_backward(t, in, y); });

@@ -69,14 +69,7 @@ RidgeSaved reserve_saved(Tape& tape, const RidgeVars& in, std::int64_t groups) {
 
 void readout_backward(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeSaved& saved,
                       const Var& y) {
-  RidgeGrads grads;  // asked for in the order in which the kernel writes them
-  grads.q = tape.gradient(in.q);
-  grads.v = tape.gradient(in.v);
-  grads.left = tape.gradient(in.left);
-  grads.z = tape.gradient(in.z);
-  grads.eta = tape.gradient(in.eta);
-  grads.gamma_raw = tape.gradient(in.gamma_raw);
-  grads.length = tape.gradient(in.length);
+  const auto grads = gradients_of<RidgeGrads>(tape, in.q, in.v, in.left, in.z, in.eta, in.gamma_raw, in.length);
   const RidgeInputs values = values_of(in);
   const std::int64_t numbers = tape.backend().ridge_readout_workspace(config, values);
   const Tensor workspace = tape.scratch({numbers}, widened(y.value.dtype));

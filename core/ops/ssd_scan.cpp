@@ -47,15 +47,7 @@ ScanInputs values_of(const ScanVars& in) {
 }
 
 void scan_backward(Tape& tape, const ScanVars& in, const Var& y) {
-  ScanGrads grads;  // asked for in the order in which the kernel writes them
-  grads.x = tape.gradient(in.x);
-  grads.dt = tape.gradient(in.dt);
-  grads.log_decay = tape.gradient(in.log_decay);
-  grads.lag = tape.gradient(in.lag);
-  grads.B = tape.gradient(in.B);
-  grads.C = tape.gradient(in.C);
-  grads.A_log = tape.gradient(in.A_log);
-  grads.D = tape.gradient(in.D);
+  const auto grads = gradients_of<ScanGrads>(tape, in.x, in.dt, in.log_decay, in.lag, in.B, in.C, in.A_log, in.D);
   const ScanInputs values = values_of(in);
   const Tensor workspace = tape.scratch({tape.backend().ssd_scan_workspace(values)}, widened(y.value.dtype));
   tape.backend().ssd_scan_backward(values, tape.upstream(y), workspace, grads);
@@ -73,9 +65,7 @@ Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume)
   const std::int64_t width = in.x.shape()[2] / in.heads, states = in.B.shape()[2] / in.groups;
   const Check check(tape, "ssd_scan", widened(in.x.value.dtype));
   if (state.defined()) check.tensor("state", state, {batch, in.heads, width, states});
-  check.that(!resume || state.defined(), "resuming needs a state");
-  check.that(!resume || !tape.recording(),
-             "has no gradient through the state it resumes from; begin the tape without recording");
+  if (resume) check.may_resume(state.defined());
   const Var y = tape.result({batch, tokens, in.heads, width}, in.x.value.dtype,
                             {in.x, in.dt, in.A_log, in.B, in.C, in.D, in.log_decay, in.lag});
   tape.backend().ssd_scan(values_of(in), y.value, state, resume);
