@@ -72,103 +72,82 @@ void CpuBackend::copy(const Tensor& destination, const Tensor& source) {
 
 void CpuBackend::accumulate(const Tensor& source, const Grad& destination) {
   if (!destination.wanted()) return;
-  with_type(source, [&]<class T>(T) {
-    for_segments(pool_, {source, destination.tensor},
-                 [&](const Segment& s) { put<T>(destination, s, part<T>(source, s)); });
-  });
+  for_typed_segments(pool_, {source, destination.tensor},
+                     [&]<class T>(T, const Segment& s) { put<T>(destination, s, part<T>(source, s)); });
 }
 
 void CpuBackend::add(const Tensor& a, const Tensor& b, const Tensor& out) {
-  with_type(out, [&]<class T>(T) {
-    for_segments(pool_, {out, a, b}, [&](const Segment& s) { part<T>(out, s) = part<T>(a, s) + part<T>(b, s); });
-  });
+  for_typed_segments(pool_, {out, a, b},
+                     [&]<class T>(T, const Segment& s) { part<T>(out, s) = part<T>(a, s) + part<T>(b, s); });
 }
 
 void CpuBackend::scale(const Tensor& a, double factor, const Grad& out) {
   if (!out.wanted()) return;
-  with_type(a, [&]<class T>(T) {
-    for_segments(pool_, {a, out.tensor},
-                 [&](const Segment& s) { put<T>(out, s, static_cast<T>(factor) * part<T>(a, s)); });
-  });
+  for_typed_segments(pool_, {a, out.tensor},
+                     [&]<class T>(T, const Segment& s) { put<T>(out, s, static_cast<T>(factor) * part<T>(a, s)); });
 }
 
 void CpuBackend::log_sigmoid(const Tensor& x, double factor, const Tensor& y) {
-  with_type(y, [&]<class T>(T) {
-    for_segments(pool_, {x, y}, [&](const Segment& s) {
-      const Tile<T> opposite = -part<T>(x, s);
-      part<T>(y, s) = static_cast<T>(-factor) * softplus_of<T>(opposite);
-    });
+  for_typed_segments(pool_, {x, y}, [&]<class T>(T, const Segment& s) {
+    const Tile<T> opposite = -part<T>(x, s);
+    part<T>(y, s) = static_cast<T>(-factor) * softplus_of<T>(opposite);
   });
 }
 
 void CpuBackend::log_sigmoid_backward(const Tensor& x, double factor, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
-  with_type(dy, [&]<class T>(T) {
-    for_segments(pool_, {x, dy, dx.tensor}, [&](const Segment& s) {
-      const Tile<T> opposite = -part<T>(x, s);
-      put<T>(dx, s, static_cast<T>(factor) * part<T>(dy, s) * opposite.logistic());
-    });
+  for_typed_segments(pool_, {x, dy, dx.tensor}, [&]<class T>(T, const Segment& s) {
+    const Tile<T> opposite = -part<T>(x, s);
+    put<T>(dx, s, static_cast<T>(factor) * part<T>(dy, s) * opposite.logistic());
   });
 }
 
 void CpuBackend::multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
-  with_type(out, [&]<class T>(T) {
-    for_segments(pool_, {out, a, b}, [&](const Segment& s) { part<T>(out, s) = part<T>(a, s) * part<T>(b, s); });
-  });
+  for_typed_segments(pool_, {out, a, b},
+                     [&]<class T>(T, const Segment& s) { part<T>(out, s) = part<T>(a, s) * part<T>(b, s); });
 }
 
 void CpuBackend::multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dout, const Grad& da,
                                    const Grad& db) {
-  with_type(dout, [&]<class T>(T) {
-    for_segments(pool_, {dout, a, b, da.tensor, db.tensor}, [&](const Segment& s) {
-      put<T>(da, s, part<T>(dout, s) * part<T>(b, s));
-      put<T>(db, s, part<T>(dout, s) * part<T>(a, s));
-    });
+  for_typed_segments(pool_, {dout, a, b, da.tensor, db.tensor}, [&]<class T>(T, const Segment& s) {
+    put<T>(da, s, part<T>(dout, s) * part<T>(b, s));
+    put<T>(db, s, part<T>(dout, s) * part<T>(a, s));
   });
 }
 
 void CpuBackend::unary(Unary kind, const Tensor& x, const Tensor& y) {
-  with_type(y, [&]<class T>(T) {
-    for_segments(pool_, {y, x}, [&](const Segment& s) { unary_segment<T>(kind, part<T>(x, s), part<T>(y, s)); });
-  });
+  for_typed_segments(pool_, {y, x},
+                     [&]<class T>(T, const Segment& s) { unary_segment<T>(kind, part<T>(x, s), part<T>(y, s)); });
 }
 
 void CpuBackend::unary_backward(Unary kind, const Tensor& x, const Tensor& y, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
-  with_type(y, [&]<class T>(T) {
-    for_segments(pool_, {y, x, dy, dx.tensor}, [&](const Segment& s) {
-      put<T>(dx, s, part<T>(dy, s) * unary_slope<T>(kind, part<T>(x, s), part<T>(y, s)));
-    });
+  for_typed_segments(pool_, {y, x, dy, dx.tensor}, [&]<class T>(T, const Segment& s) {
+    put<T>(dx, s, part<T>(dy, s) * unary_slope<T>(kind, part<T>(x, s), part<T>(y, s)));
   });
 }
 
 void CpuBackend::silu_multiply(const Tensor& a, const Tensor& b, const Tensor& y) {
-  with_type(y, [&]<class T>(T) {
-    for_segments(pool_, {y, a, b}, [&](const Segment& s) {
-      const ArrayMap<T> gate = part<T>(a, s);
-      part<T>(y, s) = gate * gate.logistic() * part<T>(b, s);
-    });
+  for_typed_segments(pool_, {y, a, b}, [&]<class T>(T, const Segment& s) {
+    const ArrayMap<T> gate = part<T>(a, s);
+    part<T>(y, s) = gate * gate.logistic() * part<T>(b, s);
   });
 }
 
 void CpuBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const Tensor& dy, const Grad& da,
                                         const Grad& db) {
-  with_type(dy, [&]<class T>(T) {
-    for_segments(pool_, {dy, a, b, da.tensor, db.tensor}, [&](const Segment& s) {
-      const ArrayMap<T> gate = part<T>(a, s), upstream = part<T>(dy, s);
-      const Tile<T> sigma = gate.logistic();
-      put<T>(da, s, upstream * part<T>(b, s) * sigma * (T{1} + gate * (T{1} - sigma)));
-      put<T>(db, s, upstream * gate * sigma);
-    });
+  for_typed_segments(pool_, {dy, a, b, da.tensor, db.tensor}, [&]<class T>(T, const Segment& s) {
+    const ArrayMap<T> gate = part<T>(a, s), upstream = part<T>(dy, s);
+    const Tile<T> sigma = gate.logistic();
+    put<T>(da, s, upstream * part<T>(b, s) * sigma * (T{1} + gate * (T{1} - sigma)));
+    put<T>(db, s, upstream * gate * sigma);
   });
 }
 
 void CpuBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
-  with_type(y, [&]<class T>(T) {
-    for_row_segments(pool_, x.rows(), x.columns(), [&](const Segment& s) {
-      const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
-      part<T>(y, s) = softplus_of<T>(sum).cwiseMax(static_cast<T>(range.least)).cwiseMin(static_cast<T>(range.most));
-    });
+  for_typed_row_segments(pool_, y, x.rows(), x.columns(), [&]<class T>(T, const Segment& s) {
+    const Tile<T> sum = part<T>(x, s) + columns_of<T>(bias, s);
+    part<T>(y, s) = softplus_of<T>(sum).cwiseMax(static_cast<T>(range.least)).cwiseMin(static_cast<T>(range.most));
   });
 }
 
@@ -194,10 +173,8 @@ void CpuBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, con
 }
 
 void CpuBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
-  with_type(y, [&]<class T>(T) {
-    for_row_segments(pool_, x.rows(), x.columns(),
-                     [&](const Segment& s) { part<T>(y, s) = part<T>(x, s) + columns_of<T>(bias, s); });
-  });
+  for_typed_row_segments(pool_, y, x.rows(), x.columns(),
+                         [&]<class T>(T, const Segment& s) { part<T>(y, s) = part<T>(x, s) + columns_of<T>(bias, s); });
 }
 
 void CpuBackend::sum_rows(const Tensor& x, const Grad& out) {

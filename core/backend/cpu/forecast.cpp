@@ -20,9 +20,12 @@ Strided<T> channel(const Tensor& x, std::int64_t b, std::int64_t c) {
 
 /// Calls body(series, window, channel) for every one of B*C series.
 template <class Body>
-void for_each_series(ThreadPool& pool, std::int64_t windows, std::int64_t channels, const Body& body) {
-  pool.for_ranges(windows * channels, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(i, i / channels, i % channels);
+void for_each_series(ThreadPool& pool, const Tensor& typed, std::int64_t windows, std::int64_t channels,
+                     const Body& body) {
+  with_type(typed, [&](auto type) {
+    pool.for_ranges(windows * channels, 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) body(type, i, i / channels, i % channels);
+    });
   });
 }
 
@@ -47,63 +50,54 @@ void put_channel(const Grad& grad, std::int64_t b, std::int64_t c, const Values&
 }  // namespace
 
 void CpuBackend::series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) {
-  with_type(x, [&]<class T>(T) {
-    for_each_series(pool_, x.shape[0], x.shape[2], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
-      const Strided<T> series = channel<T>(x, b, c);
-      const T middle = series.mean();
-      mean.as<T>()[i] = middle;
-      deviation.as<T>()[i] = std::sqrt((series - middle).square().mean() + static_cast<T>(eps));
-    });
+  for_each_series(pool_, x, x.shape[0], x.shape[2], [&]<class T>(T, std::int64_t i, std::int64_t b, std::int64_t c) {
+    const Strided<T> series = channel<T>(x, b, c);
+    const T middle = series.mean();
+    mean.as<T>()[i] = middle;
+    deviation.as<T>()[i] = std::sqrt((series - middle).square().mean() + static_cast<T>(eps));
   });
 }
 
 void CpuBackend::series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation,
                                          const Tensor& ddeviation, const Grad& dx) {
-  with_type(x, [&]<class T>(T) {
-    for_each_series(pool_, x.shape[0], x.shape[2], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
-      const T slope = ddeviation.as<T>()[i] / (deviation.as<T>()[i] * static_cast<T>(x.shape[1]));
-      put_channel<T>(dx, b, c, (channel<T>(x, b, c) - mean.as<T>()[i]) * slope);
-    });
+  for_each_series(pool_, x, x.shape[0], x.shape[2], [&]<class T>(T, std::int64_t i, std::int64_t b, std::int64_t c) {
+    const T slope = ddeviation.as<T>()[i] / (deviation.as<T>()[i] * static_cast<T>(x.shape[1]));
+    put_channel<T>(dx, b, c, (channel<T>(x, b, c) - mean.as<T>()[i]) * slope);
   });
 }
 
 void CpuBackend::series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) {
-  with_type(x, [&]<class T>(T) {
-    for_each_series(pool_, x.shape[0], x.shape[2], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
-      whole_row<T>(z, i) = (channel<T>(x, b, c) - mean.as<T>()[i]) / deviation.as<T>()[i];
-    });
+  for_each_series(pool_, x, x.shape[0], x.shape[2], [&]<class T>(T, std::int64_t i, std::int64_t b, std::int64_t c) {
+    whole_row<T>(z, i) = (channel<T>(x, b, c) - mean.as<T>()[i]) / deviation.as<T>()[i];
   });
 }
 
 void CpuBackend::series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
                                            const Grad& ddeviation) {
-  with_type(z, [&]<class T>(T) {
-    for_each_series(pool_, deviation.shape[0], deviation.shape[1], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
-      const T inverse = T{1} / deviation.as<T>()[i];
-      const ArrayMap<T> upstream = whole_row<T>(dz, i);
-      put_channel<T>(dx, b, c, upstream * inverse);
-      put_number<T>(ddeviation, i, -(upstream * whole_row<T>(z, i)).sum() * inverse);
-    });
-  });
+  for_each_series(pool_, z, deviation.shape[0], deviation.shape[1],
+                  [&]<class T>(T, std::int64_t i, std::int64_t b, std::int64_t c) {
+                    const T inverse = T{1} / deviation.as<T>()[i];
+                    const ArrayMap<T> upstream = whole_row<T>(dz, i);
+                    put_channel<T>(dx, b, c, upstream * inverse);
+                    put_number<T>(ddeviation, i, -(upstream * whole_row<T>(z, i)).sum() * inverse);
+                  });
 }
 
 void CpuBackend::series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) {
-  with_type(z, [&]<class T>(T) {
-    for_each_series(pool_, deviation.shape[0], deviation.shape[1], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
-      channel<T>(y, b, c) = whole_row<T>(z, i) * deviation.as<T>()[i] + mean.as<T>()[i];
-    });
-  });
+  for_each_series(pool_, z, deviation.shape[0], deviation.shape[1],
+                  [&]<class T>(T, std::int64_t i, std::int64_t b, std::int64_t c) {
+                    channel<T>(y, b, c) = whole_row<T>(z, i) * deviation.as<T>()[i] + mean.as<T>()[i];
+                  });
 }
 
 void CpuBackend::series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
                                          const Grad& ddeviation) {
-  with_type(z, [&]<class T>(T) {
-    for_each_series(pool_, deviation.shape[0], deviation.shape[1], [&](std::int64_t i, std::int64_t b, std::int64_t c) {
-      const Strided<T> upstream = channel<T>(dy, b, c);
-      put_number<T>(ddeviation, i, (upstream * whole_row<T>(z, i)).sum());
-      put_row<T>(dz, i, upstream * deviation.as<T>()[i]);
-    });
-  });
+  for_each_series(pool_, z, deviation.shape[0], deviation.shape[1],
+                  [&]<class T>(T, std::int64_t i, std::int64_t b, std::int64_t c) {
+                    const Strided<T> upstream = channel<T>(dy, b, c);
+                    put_number<T>(ddeviation, i, (upstream * whole_row<T>(z, i)).sum());
+                    put_row<T>(dz, i, upstream * deviation.as<T>()[i]);
+                  });
 }
 
 void CpuBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) {

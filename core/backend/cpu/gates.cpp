@@ -16,34 +16,28 @@ T softplus_of(T x) {
 }  // namespace
 
 void CpuBackend::route(const Tensor& x, const Tensor& bias, const Router& router, const Tensor& y) {
-  with_type(x, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t row) {
-      route_row<T>(router, x.columns(), row_of<T>(x, row), bias.defined() ? bias.as<T>() : nullptr, row_of<T>(y, row));
-    });
+  for_typed_rows(pool_, x, x.rows(), x.columns(), [&]<class T>(T, std::int64_t row) {
+    route_row<T>(router, x.columns(), row_of<T>(x, row), bias.defined() ? bias.as<T>() : nullptr, row_of<T>(y, row));
   });
 }
 
 void CpuBackend::route_backward(const Tensor& x, const Router& router, const Tensor& y, const Tensor& dy,
                                 const Grad& dx) {
   if (!dx.wanted()) return;
-  with_type(x, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t row) {
-      T* out = row_of<T>(dx.tensor, row);
-      route_row_backward<T>(router, x.columns(), row_of<T>(x, row), row_of<T>(y, row), row_of<T>(dy, row),
-                            [&](std::int64_t e, T slope) { out[e] = dx.accumulate ? out[e] + slope : slope; });
-    });
+  for_typed_rows(pool_, x, x.rows(), x.columns(), [&]<class T>(T, std::int64_t row) {
+    T* out = row_of<T>(dx.tensor, row);
+    route_row_backward<T>(router, x.columns(), row_of<T>(x, row), row_of<T>(y, row), row_of<T>(dy, row),
+                          [&](std::int64_t e, T slope) { out[e] = dx.accumulate ? out[e] + slope : slope; });
   });
 }
 
 void CpuBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   const std::int64_t n = x.columns(), sharing = n / A_log.elements();
-  with_type(y, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), n, [&](std::int64_t row) {
-      const T* in = row_of<T>(x, row);
-      T* out = row_of<T>(y, row);
-      for (std::int64_t j = 0; j < n; ++j)
-        out[j] = -std::exp(A_log.as<T>()[j / sharing]) * softplus_of(in[j] + bias.as<T>()[j]);
-    });
+  for_typed_rows(pool_, y, x.rows(), n, [&]<class T>(T, std::int64_t row) {
+    const T* in = row_of<T>(x, row);
+    T* out = row_of<T>(y, row);
+    for (std::int64_t j = 0; j < n; ++j)
+      out[j] = -std::exp(A_log.as<T>()[j / sharing]) * softplus_of(in[j] + bias.as<T>()[j]);
   });
 }
 
@@ -72,24 +66,20 @@ void CpuBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const 
 }
 
 void CpuBackend::multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) {
-  with_type(x, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t row) {
-      whole_row<T>(y, row) = whole_row<T>(x, row) * (factor.as<T>()[row] + static_cast<T>(offset));
-    });
+  for_typed_rows(pool_, x, x.rows(), x.columns(), [&]<class T>(T, std::int64_t row) {
+    whole_row<T>(y, row) = whole_row<T>(x, row) * (factor.as<T>()[row] + static_cast<T>(offset));
   });
 }
 
 void CpuBackend::multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy,
                                         const Grad& dx, const Grad& dfactor) {
-  with_type(x, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t row) {
-      const ArrayMap<T> upstream = whole_row<T>(dy, row);
-      put_row<T>(dx, row, upstream * (factor.as<T>()[row] + static_cast<T>(offset)));
-      if (!dfactor.wanted()) return;
-      T& out = dfactor.tensor.as<T>()[row];
-      const T overlap = (upstream * whole_row<T>(x, row)).sum();
-      out = dfactor.accumulate ? out + overlap : overlap;
-    });
+  for_typed_rows(pool_, x, x.rows(), x.columns(), [&]<class T>(T, std::int64_t row) {
+    const ArrayMap<T> upstream = whole_row<T>(dy, row);
+    put_row<T>(dx, row, upstream * (factor.as<T>()[row] + static_cast<T>(offset)));
+    if (!dfactor.wanted()) return;
+    T& out = dfactor.tensor.as<T>()[row];
+    const T overlap = (upstream * whole_row<T>(x, row)).sum();
+    out = dfactor.accumulate ? out + overlap : overlap;
   });
 }
 

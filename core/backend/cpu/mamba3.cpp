@@ -45,18 +45,16 @@ void turn_pair(T* pair, T cosine, T sine) {
 
 void CpuBackend::trapezoid_steps(const Tensor& x, const Tensor& bias, const StepFloors& floors, const Tensor& y) {
   const std::int64_t heads = bias.columns();
-  with_type(y, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), y.columns(), [&](std::int64_t r) {
-      const T* in = row_of<T>(x, r);
-      T* out = row_of<T>(y, r);
-      for (std::int64_t h = 0; h < heads; ++h) {
-        const Step<T> step(in[h] + bias.as<T>()[h], in[heads + h], in[2 * heads + h], floors);
-        out[h] = step.dt;
-        out[heads + h] = -step.rate * step.dt;
-        out[2 * heads + h] = step.share * step.dt;
-        out[3 * heads + h] = (T{1} - step.share) * step.dt;
-      }
-    });
+  for_typed_rows(pool_, y, x.rows(), y.columns(), [&]<class T>(T, std::int64_t r) {
+    const T* in = row_of<T>(x, r);
+    T* out = row_of<T>(y, r);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const Step<T> step(in[h] + bias.as<T>()[h], in[heads + h], in[2 * heads + h], floors);
+      out[h] = step.dt;
+      out[heads + h] = -step.rate * step.dt;
+      out[2 * heads + h] = step.share * step.dt;
+      out[3 * heads + h] = (T{1} - step.share) * step.dt;
+    }
   });
 }
 
@@ -199,37 +197,33 @@ void CpuBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, co
 
 void CpuBackend::pair_squares(const Tensor& x, const PairSquares& squares, const Tensor& y) {
   const std::int64_t pairs = x.columns() / 2;
-  with_type(y, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t r) {
-      const T* k = row_of<T>(x, r);
-      T *invariant = row_of<T>(y, r), *harmonic = invariant + (squares.invariant ? pairs : 0);
-      for (std::int64_t i = 0; i < pairs; ++i) {
-        const T a = k[2 * i], b = k[2 * i + 1];
-        if (squares.invariant) invariant[i] = a * a + b * b;
-        if (!squares.harmonics) continue;
-        harmonic[2 * i] = a * a - b * b;
-        harmonic[2 * i + 1] = 2 * a * b;
-      }
-    });
+  for_typed_rows(pool_, y, x.rows(), x.columns(), [&]<class T>(T, std::int64_t r) {
+    const T* k = row_of<T>(x, r);
+    T *invariant = row_of<T>(y, r), *harmonic = invariant + (squares.invariant ? pairs : 0);
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const T a = k[2 * i], b = k[2 * i + 1];
+      if (squares.invariant) invariant[i] = a * a + b * b;
+      if (!squares.harmonics) continue;
+      harmonic[2 * i] = a * a - b * b;
+      harmonic[2 * i + 1] = 2 * a * b;
+    }
   });
 }
 
 void CpuBackend::pair_squares_backward(const Tensor& x, const PairSquares& squares, const Tensor& dy, const Grad& dx) {
   if (!dx.wanted()) return;
   const std::int64_t pairs = x.columns() / 2;
-  with_type(dy, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t r) {
-      const T *k = row_of<T>(x, r), *invariant = row_of<T>(dy, r);
-      const T* harmonic = invariant + (squares.invariant ? pairs : 0);
-      T* out = row_of<T>(dx.tensor, r);
-      for (std::int64_t i = 0; i < pairs; ++i) {
-        const T a = k[2 * i], b = k[2 * i + 1], size = squares.invariant ? invariant[i] : T{0};
-        const T real = squares.harmonics ? harmonic[2 * i] : T{0};
-        const T imaginary = squares.harmonics ? harmonic[2 * i + 1] : T{0};
-        put(out + 2 * i, 2 * (a * (size + real) + b * imaginary), dx.accumulate);
-        put(out + 2 * i + 1, 2 * (b * (size - real) + a * imaginary), dx.accumulate);
-      }
-    });
+  for_typed_rows(pool_, dy, x.rows(), x.columns(), [&]<class T>(T, std::int64_t r) {
+    const T *k = row_of<T>(x, r), *invariant = row_of<T>(dy, r);
+    const T* harmonic = invariant + (squares.invariant ? pairs : 0);
+    T* out = row_of<T>(dx.tensor, r);
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const T a = k[2 * i], b = k[2 * i + 1], size = squares.invariant ? invariant[i] : T{0};
+      const T real = squares.harmonics ? harmonic[2 * i] : T{0};
+      const T imaginary = squares.harmonics ? harmonic[2 * i + 1] : T{0};
+      put(out + 2 * i, 2 * (a * (size + real) + b * imaginary), dx.accumulate);
+      put(out + 2 * i + 1, 2 * (b * (size - real) + a * imaginary), dx.accumulate);
+    }
   });
 }
 

@@ -100,6 +100,22 @@ void for_segments(ThreadPool& pool, std::initializer_list<Tensor> tensors, const
   });
 }
 
+/// The same with the type of the tensors: body(T{}, segment), or body(T{}, row).
+template <class Body>
+void for_typed_segments(ThreadPool& pool, std::initializer_list<Tensor> tensors, const Body& body) {
+  with_type(*tensors.begin(),
+            [&](auto type) { for_segments(pool, tensors, [&](const Segment& s) { body(type, s); }); });
+}
+template <class Body>
+void for_typed_row_segments(ThreadPool& pool, const Tensor& typed, std::int64_t rows, std::int64_t columns,
+                            const Body& body) {
+  with_type(typed, [&](auto type) { for_row_segments(pool, rows, columns, [&](const Segment& s) { body(type, s); }); });
+}
+template <class Body>
+void for_typed_rows(ThreadPool& pool, const Tensor& typed, std::int64_t rows, std::int64_t columns, const Body& body) {
+  with_type(typed, [&](auto type) { for_rows(pool, rows, columns, [&](std::int64_t row) { body(type, row); }); });
+}
+
 /// Rows per piece where every piece leaves partial column sums: at most 32 pieces.
 inline std::int64_t partial_grain(std::int64_t rows) { return std::max<std::int64_t>(16, (rows + 31) / 32); }
 

@@ -51,17 +51,15 @@ double differentiate_row(ArrayMap<T> logits, std::int32_t target, bool to_gradie
 
 void CpuBackend::gather_rows(const Tensor& places, const Tensor& a, const Tensor& b, const Tensor& y) {
   const std::int32_t* place = places.as<std::int32_t>();
-  with_type(a, [&]<class T>(T) {
-    for_rows(pool_, y.rows(), y.columns(), [&](std::int64_t r) {
-      ArrayMap<T> out = whole_row<T>(y, r);
-      if (place[r] < 0) {
-        out.setZero();
-      } else if (b.defined()) {
-        out = whole_row<T>(a, place[r]) + whole_row<T>(b, place[r]);
-      } else {
-        out = whole_row<T>(a, place[r]);
-      }
-    });
+  for_typed_rows(pool_, a, y.rows(), y.columns(), [&]<class T>(T, std::int64_t r) {
+    ArrayMap<T> out = whole_row<T>(y, r);
+    if (place[r] < 0) {
+      out.setZero();
+    } else if (b.defined()) {
+      out = whole_row<T>(a, place[r]) + whole_row<T>(b, place[r]);
+    } else {
+      out = whole_row<T>(a, place[r]);
+    }
   });
 }
 
@@ -139,11 +137,9 @@ void CpuBackend::answered_rows(const Tensor& targets, const Tensor& places, cons
 void CpuBackend::cross_entropy_rows(const Tensor& logits, const Tensor& targets, bool to_gradients,
                                     const Tensor& losses, const Tensor& hits) {
   const std::int32_t* target = targets.as<std::int32_t>();
-  with_type(logits, [&]<class T>(T) {
-    for_rows(pool_, logits.rows(), logits.columns(), [&](std::int64_t r) {
-      losses.as<T>()[r] = static_cast<T>(
-          differentiate_row<T>(whole_row<T>(logits, r), target[r], to_gradients, hits.as<std::int32_t>()[r]));
-    });
+  for_typed_rows(pool_, logits, logits.rows(), logits.columns(), [&]<class T>(T, std::int64_t r) {
+    losses.as<T>()[r] = static_cast<T>(
+        differentiate_row<T>(whole_row<T>(logits, r), target[r], to_gradients, hits.as<std::int32_t>()[r]));
   });
 }
 

@@ -7,13 +7,11 @@
 namespace afterglow {
 
 void CpuBackend::unit_norm(const Tensor& x, double eps, const Tensor& y, const Tensor& norms) {
-  with_type(x, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t r) {
-      const ArrayMap<T> in = whole_row<T>(x, r);
-      const T norm = std::sqrt(in.square().sum());
-      whole_row<T>(y, r) = in / (norm + static_cast<T>(eps));
-      norms.as<T>()[r] = norm;
-    });
+  for_typed_rows(pool_, x, x.rows(), x.columns(), [&]<class T>(T, std::int64_t r) {
+    const ArrayMap<T> in = whole_row<T>(x, r);
+    const T norm = std::sqrt(in.square().sum());
+    whole_row<T>(y, r) = in / (norm + static_cast<T>(eps));
+    norms.as<T>()[r] = norm;
   });
 }
 
@@ -21,13 +19,11 @@ void CpuBackend::unit_norm(const Tensor& x, double eps, const Tensor& y, const T
 void CpuBackend::unit_norm_backward(const Tensor& x, double eps, const Tensor& norms, const Tensor& dy,
                                     const Grad& dx) {
   if (!dx.wanted()) return;
-  with_type(x, [&]<class T>(T) {
-    for_rows(pool_, x.rows(), x.columns(), [&](std::int64_t r) {
-      const ArrayMap<T> in = whole_row<T>(x, r), upstream = whole_row<T>(dy, r);
-      const T norm = norms.as<T>()[r], inverse = T{1} / (norm + static_cast<T>(eps));
-      const T pull = norm > T{0} ? (in * upstream).sum() * inverse * inverse / norm : T{0};
-      put_row<T>(dx, r, upstream * inverse - in * pull);
-    });
+  for_typed_rows(pool_, x, x.rows(), x.columns(), [&]<class T>(T, std::int64_t r) {
+    const ArrayMap<T> in = whole_row<T>(x, r), upstream = whole_row<T>(dy, r);
+    const T norm = norms.as<T>()[r], inverse = T{1} / (norm + static_cast<T>(eps));
+    const T pull = norm > T{0} ? (in * upstream).sum() * inverse * inverse / norm : T{0};
+    put_row<T>(dx, r, upstream * inverse - in * pull);
   });
 }
 
