@@ -35,9 +35,9 @@ nlohmann::json claims(const Output& output) {
   };
   for (nlohmann::json& claim : all) {
     add_published(claim);
-    output.line(text(claim["verdict"]) + ": " + text(claim["paper"]) + ". " + text(claim["claim"]));
-    output.line("  published " + text(claim["published"]) + "; here " + text(claim["number"]) + ", seeds " +
-                text(claim["seeds"]) + "; " + text(claim["command"]));
+    output.line(text(claim["verdict"]), ": ", text(claim["paper"]), ". ", text(claim["claim"]));
+    output.line("  published ", text(claim["published"]), "; here ", text(claim["number"]), ", seeds ",
+                text(claim["seeds"]), "; ", text(claim["command"]));
   }
   return {{"claims", std::move(all)}};
 }

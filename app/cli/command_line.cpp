@@ -401,14 +401,14 @@ void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>&
   for (const char* option : window_options) {
     if (app.get_option(option)->count() == 0) continue;
     const bool knows = commands.front()->get_option_no_throw(option) != nullptr;
-    throw Error(ExitCode::usage, std::string(option) + (knows ? " belongs after `" + command + "`"
-                                                              : " is for the window; `" + command + "` opens none"));
+    throw Error(ExitCode::usage, option,
+                knows ? " belongs after `" + command + "`" : " is for the window; `" + command + "` opens none");
   }
   if (files.empty()) return;
   const std::string& word = files.front();
-  throw Error(ExitCode::usage, "`" + command + "` takes no argument \"" + word + "\"" +
-                                   (is_preset(word) ? "; a preset is chosen with --preset " + word : "") +
-                                   "; see `afterglow " + command + " --help`");
+  throw Error(ExitCode::usage, "`", command, "` takes no argument \"", word, "\"",
+              is_preset(word) ? "; a preset is chosen with --preset " + word : "", "; see `afterglow ", command,
+              " --help`");
 }
 
 /// A word that is close to a known name was mistyped; any other is a missing file.
@@ -418,7 +418,7 @@ void refuse_unknown_word(const CLI::App& app, const std::string& word) {
   for (const ShippedLesson& one : shipped_lessons()) known.push_back(one.name);
   const std::string advice = did_you_mean(word, known);
   if (!advice.empty())
-    throw Error(ExitCode::usage, "there is no command, preset, lesson or file \"" + word + "\"" + advice);
+    throw Error(ExitCode::usage, "there is no command, preset, lesson or file \"", word, "\"", advice);
   refuse_missing_file(word);
 }
 
@@ -435,9 +435,9 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   }
   if (!is_file && !is_preset(word) && !is_lesson(word)) refuse_unknown_word(app, word);
   if (words.size() > 1)
-    throw Error(ExitCode::usage, "the window opens one file or preset; \"" + words[1] + "\" is one too many");
+    throw Error(ExitCode::usage, "the window opens one file or preset; \"", words[1], "\" is one too many");
   if (!start.preset.empty() || !start.recipe.empty())
-    throw Error(ExitCode::usage, "give only one of \"" + word + "\", --preset and --recipe");
+    throw Error(ExitCode::usage, "give only one of \"", word, "\", --preset and --recipe");
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
     open_lesson(word);  // reports a fault before a window opens
     options.lesson = word;
@@ -512,7 +512,7 @@ class Arguments {
     for (const char* name :
          {"info", "export", "tokenize", "claims", "check", "grade", "handout", "completion", "manual"}) {
       if (!common_.precision.empty() && app.got_subcommand(name))
-        throw Error(ExitCode::usage, std::string(name) + " does not use --precision; leave it out");
+        throw Error(ExitCode::usage, name, " does not use --precision; leave it out");
     }
     const std::vector<CLI::App*> commands = app.get_subcommands();
     if (!commands.empty()) return runs_.at(commands.front()->get_name())();

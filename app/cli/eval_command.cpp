@@ -60,9 +60,8 @@ std::string form_of(const EvalOptions& options) {
 void say_left_out(const nlohmann::json& cells, Output& output) {
   if (cells.empty()) return;
   const nlohmann::json& first = cells.front();
-  output.note("left out because they do not fit: " + std::to_string(cells.size()) +
-              " of the grid, the first with bindings " + first["bindings"].dump() + " and length " +
-              first["length"].dump() + ": " + first["why"].get<std::string>());
+  output.note("left out because they do not fit: ", cells.size(), " of the grid, the first with bindings ",
+              first["bindings"].dump(), " and length ", first["length"].dump(), ": ", first["why"].get<std::string>());
 }
 
 }  // namespace
@@ -84,8 +83,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
     const std::unique_ptr<Task> task = asked_task(options, task_config);
     if (task->vocab() > run->trainer().model().vocab()) {
-      throw Error(ExitCode::usage, "task " + task->name() + " uses " + std::to_string(task->vocab()) +
-                                       " tokens, the model only " + std::to_string(run->trainer().model().vocab()));
+      throw Error(ExitCode::usage, "task ", task->name(), " uses ", task->vocab(), " tokens, the model only ",
+                  run->trainer().model().vocab());
     }
     Trainer& trainer = run->trainer();
     const DecodeForm form{options.decoded, options.keeps_scale};
@@ -141,7 +140,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
       columns.push_back({"among five", among_five});
     }
     const auto path = write_csv(options.csv, columns, existing_files(common));
-    output.line("written  " + path.string());
+    output.line("written  ", path.string());
   }
   return {{"snapshot", options.snapshot}, {"step", run->step()},       {"examples", options.examples},
           {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells},

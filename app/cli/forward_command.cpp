@@ -65,15 +65,15 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const Model& model = run->trainer().model();
   if (model.places() > 0)
-    throw Error(ExitCode::bad_input, options.model +
-                                         ": its memory tokens precede every sequence, so its answers depend on more "
-                                         "than the given tokens; use eval");
+    throw Error(
+        ExitCode::bad_input, options.model,
+        ": its memory tokens precede every sequence, so its answers depend on more than the given tokens; use eval");
   const std::optional<std::string> text = options.text.read();
   const TokenIds ids = text ? one_sequence(tokens_of_prompt(run->trainer().task(), *text))
                             : read_token_ids(options.tokens, model.vocab());
   const std::int64_t padding = ids.padding();
   if (padding > 0)
-    output.note(std::to_string(padding) +
+    output.note(padding,
                 " positions are padding according to the attention_mask: each sequence is read without them, and their "
                 "logits are 0");
   const std::vector<float> logits = padding > 0 ? answer_padded(run->trainer(), ids) : answer(run->trainer(), ids);
@@ -81,8 +81,7 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   file.tensors.push_back(
       make_tensor("logits", {ids.sequences, ids.length, model.vocab()}, std::span<const float>(logits)));
   write_safetensors(options.out, file, existing_files(common));
-  output.line("logits [" + std::to_string(ids.sequences) + ", " + std::to_string(ids.length) + ", " +
-              std::to_string(model.vocab()) + "] written to " + options.out);
+  output.line("logits [", ids.sequences, ", ", ids.length, ", ", model.vocab(), "] written to ", options.out);
   return {{"model", options.model},   {"step", run->step()},        {"tokens", options.tokens},
           {"logits", options.out},    {"sequences", ids.sequences}, {"length", ids.length},
           {"padding", padding},       {"vocab", model.vocab()},     {"parameters", run->trainer().parameters().count()},

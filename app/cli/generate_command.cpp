@@ -36,8 +36,8 @@ std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun&
   if (options.tokens.empty()) return held_out_beginning(run);
   const TokenIds ids = read_token_ids(options.tokens, run.trainer().model().vocab());
   if (ids.sequences > 1)
-    throw Error(ExitCode::bad_input, options.tokens + " holds " + std::to_string(ids.sequences) +
-                                         " sequences; give a file with only the sequence to begin with");
+    throw Error(ExitCode::bad_input, options.tokens, " holds ", ids.sequences,
+                " sequences; give a file with only the sequence to begin with");
   return ids.tokens();
 }
 
@@ -74,7 +74,7 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const auto nameless = std::ranges::count_if(
       all, [&](int token) { return task.token_text(token) == "<#" + std::to_string(token) + ">"; });
   if (task.tokenizer() != nullptr && nameless > 0)
-    output.note(std::to_string(nameless) + " tokens are left out of the text: tokenizer.json does not have them");
+    output.note(nameless, " tokens are left out of the text: tokenizer.json does not have them");
   const std::string begun = text_of(task, beginning), whole = text_of(task, all);
   // A character may begin in one part and end in the other.
   const std::string written = whole.starts_with(begun) ? whole.substr(begun.size()) : text_of(task, tokens);

@@ -45,9 +45,9 @@ json series_of(const Recipe& recipe, Output& output) try {
 
 /// Returns the description of its series.
 json say_recipe(const Recipe& recipe, Output& output) {
-  output.line(recipe.name + (recipe.title == recipe.name ? "" : ": " + recipe.title));
-  output.line("  seed " + std::to_string(recipe.seed) + ", " + std::to_string(recipe.training.steps) + " steps, " +
-              std::to_string(recipe.commands.size()) + " commands, task " + recipe.task.dump());
+  output.line(recipe.name, recipe.title == recipe.name ? "" : ": " + recipe.title);
+  output.line("  seed ", recipe.seed, ", ", recipe.training.steps, " steps, ", recipe.commands.size(),
+              " commands, task ", recipe.task.dump());
   return series_of(recipe, output);
 }
 
@@ -56,10 +56,9 @@ json say_summary(const TensorFile& file, const std::string& where, std::int64_t 
   json series = json::object();
   if (const std::optional<Recipe> recipe = recipe_in(file, where)) series = say_recipe(*recipe, output);
   for (const auto& [key, value] : file.metadata) {
-    if (key != "afterglow.recipe") output.line("  " + key + ": " + value);
+    if (key != "afterglow.recipe") output.line("  ", key, ": ", value);
   }
-  output.line("  " + std::to_string(file.tensors.size()) + " tensors, " + std::to_string(weights) +
-              " numbers without optimiser state");
+  output.line("  ", file.tensors.size(), " tensors, ", weights, " numbers without optimiser state");
   return series;
 }
 
@@ -76,13 +75,13 @@ json tensors_info(const InfoOptions& options, Output& output) {
       continue;
     }
     list.push_back({{"name", tensor.name}, {"dtype", name_of(tensor.type)}, {"shape", tensor.shape}});
-    output.line(tensor.name + "  " + name_of(tensor.type) + " " + Shape(tensor.shape).text());
+    output.line(tensor.name, "  ", name_of(tensor.type), " ", Shape(tensor.shape).text());
   }
   for (const auto& [name, type] : file.unread) {
     list.push_back({{"name", name}, {"dtype", type}});
-    output.line(name + "  " + type + ", a type that cannot be read");
+    output.line(name, "  ", type, ", a type that cannot be read");
   }
-  if (left_out > 0) output.line(std::to_string(left_out) + " tensors of the optimiser: --optimiser lists them");
+  if (left_out > 0) output.line(left_out, " tensors of the optimiser: --optimiser lists them");
   result.update({{"file", options.file}, {"numbers", weights}, {"tensors", list}, {"metadata", file.metadata}});
   return result;
 }
@@ -91,9 +90,8 @@ json tensors_info(const InfoOptions& options, Output& output) {
 void say_parameters(const Recipe& recipe, const Output& output) {
   ParameterStore store;
   make_objective(recipe, store);
-  output.line("  " + std::to_string(store.count()) + " parameters, weights " +
-              recipe.checkpoint["hash"].get<std::string>());
-  for (const Parameter& parameter : store.all()) output.line(parameter.name + "  " + parameter.shape.text());
+  output.line("  ", store.count(), " parameters, weights ", recipe.checkpoint["hash"].get<std::string>());
+  for (const Parameter& parameter : store.all()) output.line(parameter.name, "  ", parameter.shape.text());
 }
 
 /// The states and curves of a folder.
@@ -137,7 +135,7 @@ json list_devices(const Output& output) {
   json devices =
       json::array({{{"name", "cpu"}, {"description", make_cpu_backend()->description()}, {"kernels", "all"}}});
   output.line("devices");
-  output.line("  cpu   " + make_cpu_backend()->description());
+  output.line("  cpu   ", make_cpu_backend()->description());
   const CudaSystem cuda = cuda_devices();
   for (const CudaDevice& device : cuda.devices) {
     const std::string capability = std::to_string(device.major) + "." + std::to_string(device.minor);
@@ -148,10 +146,10 @@ json list_devices(const Output& output) {
                        {"driver", cuda.driver},
                        {"toolkit", cuda.toolkit},
                        {"kernels", "all"}});
-    output.line("  cuda  " + device.name + ", compute capability " + capability + ", " + bytes_text(device.memory) +
-                ", driver " + cuda.driver + ", toolkit " + cuda.toolkit);
+    output.line("  cuda  ", device.name, ", compute capability ", capability, ", ", bytes_text(device.memory),
+                ", driver ", cuda.driver, ", toolkit ", cuda.toolkit);
   }
-  if (cuda.devices.empty()) output.line("  cuda  none: " + cuda.why_none);
+  if (cuda.devices.empty()) output.line("  cuda  none: ", cuda.why_none);
   return devices;
 }
 
@@ -182,55 +180,41 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
   if (options.models) return list_models(output);
   output.line(version_line());
   json result = {{"version", version_line()}, {"devices", list_devices(output)}};
-  const auto listed = [&](const std::string& name, const std::string& text) {
-    output.print("  %-24s %s", name.c_str(), text.c_str());
+  // Lists it for people and in the result, with its name and what it is about.
+  const auto add = [&](const char* section, const json& row, const std::string& about, const char* title = nullptr) {
+    if (!result.contains(section)) output.line(title ? title : section);
+    result[section].push_back(row);
+    output.print("  %-24s %s", row["name"].get<std::string>().c_str(), about.c_str());
   };
   for (const KeptRun& run : kept_runs(kept_runs_folder(false)))
-    result["kept_runs"].push_back({{"name", run.label}, {"path", run.path.string()}});
-  if (result.contains("kept_runs")) output.line("runs that were saved when a window was closed");
-  for (const json& run : result.value("kept_runs", json::array()))
-    listed(run["name"].get<std::string>(), run["path"].get<std::string>());
-  output.line("presets");
+    add("kept_runs", {{"name", run.label}, {"path", run.path.string()}}, run.path.string(),
+        "runs that were saved when a window was closed");
   for (const Preset& preset : presets()) {
     const json count = parameter_count(parse_recipe(preset.text, preset.name));
-    result["presets"].push_back(
-        {{"name", preset.name}, {"title", preset.title}, {"about", preset.about}, {"parameters", count}});
-    listed(preset.name, preset.title + " · " + count.dump() + " parameters");
+    add("presets", {{"name", preset.name}, {"title", preset.title}, {"about", preset.about}, {"parameters", count}},
+        preset.title + " · " + count.dump() + " parameters");
   }
-  output.line("tables");
-  for (const Table& table : tables()) {
-    result["tables"].push_back({{"name", table.name}, {"title", table.title}, {"about", table.about}});
-    listed(table.name, table.title + ": " + table.about);
-  }
-  output.line("layers");
-  for (const LayerKind& kind : layer_kinds()) {
-    result["layers"].push_back({{"name", kind.name},
-                                {"about", kind.description},
-                                {"source", kind.source},
-                                {"mixes_tokens", kind.mixes_tokens}});
-    listed(kind.name, kind.description);
-  }
-  output.line("tasks");
-  for (const TaskInfo& task : task_kinds()) {
-    result["tasks"].push_back({{"name", task.kind}, {"about", task.description}});
-    listed(task.kind, task.description);
-  }
-  output.line("plots");
-  for (const PlotKind& kind : plot_kinds()) {
-    result["plots"].push_back({{"name", kind.id}, {"about", kind.about}});
-    listed(std::string(kind.id), std::string(kind.about));
-  }
-  for (const PaperPlot& plot : paper_plots()) {
-    result["plots"].push_back({{"name", plot.id}, {"about", plot.about}});
-    listed(std::string(plot.id), std::string(plot.about));
-  }
+  for (const Table& table : tables())
+    add("tables", {{"name", table.name}, {"title", table.title}, {"about", table.about}},
+        table.title + ": " + table.about);
+  for (const LayerKind& kind : layer_kinds())
+    add("layers",
+        {{"name", kind.name},
+         {"about", kind.description},
+         {"source", kind.source},
+         {"mixes_tokens", kind.mixes_tokens}},
+        kind.description);
+  for (const TaskInfo& task : task_kinds())
+    add("tasks", {{"name", task.kind}, {"about", task.description}}, task.description);
+  for (const PlotKind& kind : plot_kinds())
+    add("plots", {{"name", kind.id}, {"about", kind.about}}, std::string(kind.about));
+  for (const PaperPlot& plot : paper_plots())
+    add("plots", {{"name", plot.id}, {"about", plot.about}}, std::string(plot.about));
   result["workspaces"] = workspace_names();
-  output.line("commands");
-  for (const CommandSpec& spec : command_table()) {
-    result["commands"].push_back(
-        {{"name", spec.name}, {"keys", spec.keys}, {"value", json::parse(spec.example)}, {"about", spec.meaning}});
-    listed(std::string(spec.name), std::string(spec.meaning));
-  }
+  for (const CommandSpec& spec : command_table())
+    add("commands",
+        {{"name", spec.name}, {"keys", spec.keys}, {"value", json::parse(spec.example)}, {"about", spec.meaning}},
+        std::string(spec.meaning));
   return result;
 }
 

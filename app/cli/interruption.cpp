@@ -57,7 +57,7 @@ bool Interruption::wanted() { return wishes_of_user > 0 || is_urgent(); }
 bool Interruption::is_urgent() { return wishes_of_system > 0; }
 
 void Interruption::check(const std::string& where) {
-  if (wanted()) throw Error(ExitCode::interrupted, "interrupted " + where);
+  if (wanted()) throw Error(ExitCode::interrupted, "interrupted ", where);
 }
 
 }  // namespace afterglow

@@ -14,7 +14,7 @@ nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, O
   if (!backend->supports(dtype)) throw Error(ExitCode::usage, "--float64 runs on the CPU only; add --device cpu");
   require_free_name(options.out, common);
   run_layer_file(options.file, options.out, *backend, dtype);
-  output.line("written  " + options.out);
+  output.line("written  ", options.out);
   return {{"file", options.file}, {"result", options.out}, {"device", backend->name()}, {"dtype", name_of(dtype)}};
 }
 

@@ -41,8 +41,7 @@ std::string broken_text(std::string_view sentence) {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 }  // namespace
 
-void Output::line(const std::string& text) const {
-  if (json) return;
+void Output::write_line(const std::string& text) {
   std::printf("%s\n", terminal_text(text).c_str());
   std::fflush(stdout);  // without this a pipe would hold back pages of lines, each of which took seconds to measure
 }
@@ -58,14 +57,7 @@ void Output::print(const char* format, ...) const {
   line(text);
 }
 
-void Output::message(const std::string& text) const {
-  if (!quiet) std::fprintf(stderr, "%s\n", broken_text(text).c_str());
-}
-
-void Output::note(const std::string& text) {
-  message(text);
-  notes.push_back(text);
-}
+void Output::write_message(const std::string& text) { std::fprintf(stderr, "%s\n", broken_text(text).c_str()); }
 
 void Output::progress(const std::string& name, double share, const std::function<std::string()>& text) {
   static const bool terminal = isatty(STDERR_FILENO) != 0;

@@ -13,20 +13,32 @@ class Output {
   bool json = false, quiet = false;
   std::vector<std::string> notes;  ///< messages of note(), which --json repeats
 
-  /// A line of data for people; silent with --json. Control characters of the terminal are escaped.
-  void line(const std::string& text) const;
+  /// A line of data for people, of parts as `concat` takes them; silent with --json. Control characters of the terminal
+  /// are escaped.
+  template <class... Parts>
+  void line(const Parts&... parts) const {
+    if (!json) write_line(concat(parts...));
+  }
   /// The same by a format of printf.
   [[gnu::format(printf, 2, 3)]] void print(const char* format, ...) const;
   /// A message, printed on stderr.
-  void message(const std::string& text) const;
+  template <class... Parts>
+  void message(const Parts&... parts) const {
+    if (!quiet) write_message(concat(parts...));
+  }
   /// A message that belongs to the result, for example about something guessed or left out.
-  void note(const std::string& text);
+  template <class... Parts>
+  void note(const Parts&... parts) {
+    message(notes.emplace_back(concat(parts...)));
+  }
   /// A progress bar with the remaining time, redrawn in place; only on a terminal, and not with --quiet. Calls
   /// `text()`, the words after the bar, only when it draws.
   void progress(const std::string& name, double share, const std::function<std::string()>& text);
   void end_progress();
 
  private:
+  static void write_line(const std::string& text);
+  static void write_message(const std::string& text);
   bool drawn_ = false, has_begun_ = false;
   double last_drawn_ = 0;                     // seconds
   double begun_at_ = 0, share_at_begin_ = 0;  // start of the present bar

@@ -124,11 +124,10 @@ constexpr std::array plots{
         "gka_figure8",
         "residuals of Chebyshev for four strengths of the ridge (a); true residual and recall over the strength (b)", 2,
         figure8},
-    PaperPlot{
-        "echo_table1",
-        "time of a training pass (a) and of one more token (b), state (c) and memory of a pass (d) over the length: "
-        "attention, Mamba-2 and SKA, with the powers that the table names",
-        4, echo_table1},
+    PaperPlot{"echo_table1",
+              "time of a training pass (a) and of one more token (b), state (c) and memory of a pass (d) over the "
+              "length: attention, Mamba-2 and SKA, with the powers that the table names",
+              4, echo_table1},
     PaperPlot{"kl_limit",
               "eigenvalues of strategy B's kernel over the rows of the history, with those of the continuous operator",
               1, kl_limit},
@@ -159,8 +158,8 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     }
     if (!is_known) {
       throw Error(ExitCode::usage, "--set " + assignment +
-                                       ": a paper's figure takes size=full or size=reduced, "
-                                       "arithmetic=bf16, tf32, fp32 or fp64, and seed=NUMBER");
+                                       ": a paper's figure takes size=full or size=reduced, arithmetic=bf16, tf32, "
+                                       "fp32 or fp64, and seed=NUMBER");
     }
   }
   return settings;

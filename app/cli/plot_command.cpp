@@ -27,7 +27,7 @@ SizePreset size_of_name(const std::string& name) {
   if (name == "column") return SizePreset::one_column;
   if (name == "page") return SizePreset::two_columns;
   if (name == "slide") return SizePreset::slide;
-  throw Error(ExitCode::usage, "--size " + name + ": choose column (85 mm), page (178 mm) or slide (16:9)");
+  throw Error(ExitCode::usage, "--size ", name, ": choose column (85 mm), page (178 mm) or slide (16:9)");
 }
 
 /// Index into all_arithmetics; -1 if the option is empty.
@@ -36,7 +36,7 @@ int arithmetic_of_name(const std::string& name) {
   for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
     if (name == name_of(all_arithmetics[i])) return static_cast<int>(i);
   }
-  throw Error(ExitCode::usage, "--arithmetic " + name + ": choose bf16, tf32, fp32 or fp64");
+  throw Error(ExitCode::usage, "--arithmetic ", name, ": choose bf16, tf32, fp32 or fp64");
 }
 
 /// Writes a figure to every given path, with `suffix` after the stem; returns the paths.
@@ -50,7 +50,7 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
     place.replace_filename(place.stem().string() + suffix + place.extension().string());
     for (const auto& file : write_figure(figure, place, {}, size_of_name(options.size), write_options)) {
       written.push_back(file.string());
-      output.line("written  " + file.string());
+      output.line("written  ", file.string());
     }
   }
   return written;
@@ -92,7 +92,7 @@ void train_presets(const PaperPlot& plot, PaperSettings& settings, const CommonO
     }
     output.end_progress();
     if (!run.failure().empty())
-      output.message(recipe.name + ": " + run.failure());  // a failed run counts as a result, too
+      output.message(recipe.name, ": ", run.failure());  // a failed run counts as a result, too
     settings.runs.push_back(run.curves());
   }
 }
@@ -103,8 +103,8 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   require_path(options);
   PaperSettings settings = parse_paper_settings(options.start.assignments);
   if (options.number >= static_cast<int>(plot.figures)) {
-    throw Error(ExitCode::usage, "plot " + options.kind + " has no figure " + std::to_string(options.number) +
-                                     "; there are 0 to " + std::to_string(plot.figures - 1));
+    throw Error(ExitCode::usage, "plot ", options.kind, " has no figure ", options.number, "; there are 0 to ",
+                plot.figures - 1);
   }
   train_presets(plot, settings, common, output);
   nlohmann::json written = nlohmann::json::array();
@@ -154,7 +154,7 @@ nlohmann::json say_curves(const Figure& figure, const Output& output) {
   nlohmann::json names = nlohmann::json::array();
   const auto say = [&](const std::string& name) {
     names.push_back(name);
-    output.line("  " + name);
+    output.line("  ", name);
   };
   for (const Series& series : figure.series) {
     const auto* line = std::get_if<Line>(&series);
@@ -217,18 +217,15 @@ bool holds_data(const Series& series) {
 const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& figures, const Observation& observation,
                             const PlotOptions& options, int layer) {
   if (figures.empty())
-    throw Error(ExitCode::bad_input, "plot " + options.kind + " has nothing to show of " + observation.preset + ": " +
-                                         kind.subtitle(observation, selection_of(options, layer)) +
-                                         layers_that_fit(kind, observation.model));
+    throw Error(ExitCode::bad_input, "plot ", options.kind, " has nothing to show of ", observation.preset, ": ",
+                kind.subtitle(observation, selection_of(options, layer)), layers_that_fit(kind, observation.model));
   const auto number = static_cast<std::size_t>(std::max(0, options.number));
   if (number >= figures.size())
-    throw Error(ExitCode::usage, "plot " + options.kind + " has no figure " + std::to_string(number) + "; there are " +
-                                     list_of(figures));
+    throw Error(ExitCode::usage, "plot ", options.kind, " has no figure ", number, "; there are ", list_of(figures));
   const Figure& figure = figures[number];
   if (std::ranges::any_of(figure.series, holds_data)) return figure;
-  throw Error(ExitCode::bad_input,
-              "plot " + options.kind + ": " + figure.id + " is empty at step " + std::to_string(observation.step) +
-                  ": the snapshot has no curves up to there; give --preset or --recipe instead, which train to it");
+  throw Error(ExitCode::bad_input, "plot ", options.kind, ": ", figure.id, " is empty at step ", observation.step,
+              ": the snapshot has no curves up to there; give --preset or --recipe instead, which train to it");
 }
 
 /// Writes the chosen figure of an observation.
@@ -322,7 +319,7 @@ const PlotKind& plot_kind_named(const std::string& name) {
   std::vector<std::string> names;
   for (const PaperPlot& known : paper_plots()) names.emplace_back(known.id);
   for (const PlotKind& known : plot_kinds()) names.emplace_back(known.id);
-  throw Error(ExitCode::usage, "there is no plot \"" + name + "\"" + which_there_are(name, names));
+  throw Error(ExitCode::usage, "there is no plot \"", name, "\"", which_there_are(name, names));
 }
 
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
@@ -331,13 +328,13 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   const PlotKind& kind = plot_kind_named(options.kind);
   require_path(options);
   if (!kind.needs_model && !options.layer.empty())
-    throw Error(ExitCode::usage, "plot " + options.kind + " is an experiment without a model and takes no --layer");
+    throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no --layer");
   if (!kind.needs_model) return write_plot(kind, observation_without_model(kind, options), options, -1, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
   if (saved.folder && options.until >= 0)
-    throw Error(ExitCode::usage, "--steps trains; --step N chooses a checkpoint of " + start.snapshot);
+    throw Error(ExitCode::usage, "--steps trains; --step N chooses a checkpoint of ", start.snapshot);
   say_notes(saved, output);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   AnalysedRun analysed(saved, *backend);

@@ -294,7 +294,7 @@ nlohmann::json report(const ReportOptions& options, const CommonOptions& common,
       recorded_run(analysed, steps, plots_of(options, analysed.describe().model), !options.plots.empty(), output, last);
   const std::string page = page_html(recorded, last, last.folder ? last.folder->name : last.preset);
   const auto path = write_file_atomically(options.out, page, existing_files(common));
-  output.line("written  " + path.string() + "  " + bytes_text(static_cast<std::int64_t>(page.size())));
+  output.line("written  ", path.string(), "  ", bytes_text(static_cast<std::int64_t>(page.size())));
   return {
       {"file", path.string()}, {"steps", recorded.steps}, {"figures", recorded.figures.size()}, {"bytes", page.size()}};
 }

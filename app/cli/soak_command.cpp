@@ -72,7 +72,7 @@ nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Out
     require_training(*now);
     const bool is_toured = tour.advance(session, *now), is_base = is_toured && samples.size() == 1;
     if (is_base || (now->step > 0 && seconds() >= due && (samples.empty() || is_toured))) {
-      if (samples.empty()) output.message(recipe.name + ": " + recipe.title + " · " + now->device);
+      if (samples.empty()) output.message(recipe.name, ": ", recipe.title, " · ", now->device);
       samples.push_back(sample_of(*now, seconds(), is_on_gpu));
       print_sample(samples.back(), output);
       if (seconds() >= options.seconds) break;
@@ -81,7 +81,7 @@ nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Out
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   const SoakVerdict verdict = judge_soak(samples);
-  if (interruption.wanted()) throw Error(ExitCode::interrupted, "interrupted; so far: " + verdict.text);
+  if (interruption.wanted()) throw Error(ExitCode::interrupted, "interrupted; so far: ", verdict.text);
   if (!verdict.passed) throw Error(ExitCode::check_failed, verdict.text);
   output.line(verdict.text);
   nlohmann::json rows = nlohmann::json::array();

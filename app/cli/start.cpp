@@ -71,9 +71,9 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   if (!options.snapshot.empty()) {
     moment = open_saved_run(options.snapshot, options.step);
     if (!moment.has_weights())
-      throw Error(ExitCode::bad_input, options.snapshot +
-                                           ": this file has no weights to continue from; give a snapshot "
-                                           "(.safetensors) or the folder of a model, or --recipe");
+      throw Error(ExitCode::bad_input, options.snapshot,
+                  ": this file has no weights to continue from; give a snapshot (.safetensors) or the folder of a "
+                  "model, or --recipe");
   }
   if (moment.snapshot) {
     const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
@@ -107,7 +107,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
 std::unique_ptr<Backend> chosen_backend(const CommonOptions& common) {
   std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision)))
-    throw Error(ExitCode::usage, backend->description() + " computes in fp32 only; --precision needs --device cuda");
+    throw Error(ExitCode::usage, backend->description(), " computes in fp32 only; --precision needs --device cuda");
   return backend;
 }
 
@@ -125,14 +125,14 @@ void take_data(nlohmann::json& task, const std::string& file) {
     if (nlohmann::json(known.kind).dump() != kind || !task.is_object()) continue;
     const std::string path = std::filesystem::absolute(file).string();
     if (!is_utf8(path))
-      throw Error(ExitCode::bad_input, path + ": a recipe stores names in UTF-8 only; rename the file or its folder");
+      throw Error(ExitCode::bad_input, path, ": a recipe stores names in UTF-8 only; rename the file or its folder");
     const std::string content = read_file(file, largest_data);
     task["path"] = path;
     task["hash"] = hex16(checksum(std::as_bytes(std::span(content))));
     return;
   }
-  throw Error(ExitCode::usage, "task " + kind + " takes no --data; tasks that read a file are " + with_files +
-                                   "; `--recipe FILE.txt` takes a text with a model for it");
+  throw Error(ExitCode::usage, "task ", kind, " takes no --data; tasks that read a file are ", with_files,
+              "; `--recipe FILE.txt` takes a text with a model for it");
 }
 
 void take_text(nlohmann::json& task, const std::string& file) {
@@ -147,7 +147,7 @@ Existing existing_files(const CommonOptions& common) {
 void require_free_name(const std::filesystem::path& file, const CommonOptions& common) {
   require_writable(file);
   if (!common.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
-    throw Error(ExitCode::bad_input, file.string() + ": this file exists already; --force replaces it");
+    throw Error(ExitCode::bad_input, file.string(), ": this file exists already; --force replaces it");
 }
 
 void say_notes(const SavedRun& saved, Output& output) {
@@ -157,7 +157,7 @@ void say_notes(const SavedRun& saved, Output& output) {
 nlohmann::json say_series(const Task& task, Output& output) {
   const SeriesWindows* series = task.windows();
   if (series == nullptr || series->source().rows_in_file == 0) return nlohmann::json::object();
-  output.note("series: " + series->summary());
+  output.note("series: ", series->summary());
   return {{"channels", series->names()},
           {"time_columns", series->source().time_columns},
           {"rows_read", series->rows()},
@@ -168,7 +168,7 @@ SavedRun open_with_weights(const std::string& path, std::int64_t step, const std
                            const CommonOptions& common, Output& output) {
   SavedRun saved = open_saved_run(path, step);
   if (!saved.has_weights())
-    throw Error(ExitCode::bad_input, path + ": " + need + "; give a snapshot (.safetensors) or the folder of a model");
+    throw Error(ExitCode::bad_input, path, ": ", need, "; give a snapshot (.safetensors) or the folder of a model");
   set_precision(saved, common);
   say_notes(saved, output);
   return saved;
@@ -178,8 +178,8 @@ void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
-    throw Error(ExitCode::bad_input,
-                folder.string() + ": cannot make this folder (" + failed.message() + "); choose another with --out");
+    throw Error(ExitCode::bad_input, folder.string(), ": cannot make this folder (", failed.message(),
+                "); choose another with --out");
   require_writable(folder / "results");
 }
 

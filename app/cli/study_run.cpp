@@ -61,8 +61,8 @@ std::vector<int> gpu_of_each_job(int jobs, const std::vector<PlannedRun>& runs, 
 std::unique_ptr<Backend> make_gpu_backend(int gpu) {
   std::string why_not;
   if (std::unique_ptr<Backend> backend = make_cuda_backend(gpu, &why_not)) return backend;
-  throw Error(ExitCode::no_gpu, "GPU " + std::to_string(gpu) + ": " + why_not +
-                                    "; leave it out with CUDA_VISIBLE_DEVICES, or use --device cpu");
+  throw Error(ExitCode::no_gpu, "GPU ", gpu, ": ", why_not,
+              "; leave it out with CUDA_VISIBLE_DEVICES, or use --device cpu");
 }
 
 /// The back ends of the runs that train at the same time: the first is already open. They take the devices in turn.
@@ -120,13 +120,13 @@ StudyRun::StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> ru
     return (run.name + ".json").find(options.only) != std::string::npos;
   });
   if (wanted_.empty())
-    throw Error(ExitCode::usage, "no run of " + name_ + " has " + in_quotes(options.only) + " in its name, such as " +
-                                     runs_.front().name);
+    throw Error(ExitCode::usage, "no run of ", name_, " has ", in_quotes(options.only), " in its name, such as ",
+                runs_.front().name);
   if (options.shard.empty()) return;
   char rest = 0;
   const int read = std::sscanf(options.shard.c_str(), "%zu/%zu%c", &shard_, &shards_, &rest);
   if (read != 2 || shard_ < 1 || shard_ > shards_)
-    throw Error(ExitCode::usage, "--shard " + options.shard + ": expected i/n with i from 1 to n, such as 3/16");
+    throw Error(ExitCode::usage, "--shard ", options.shard, ": expected i/n with i from 1 to n, such as 3/16");
 }
 
 bool StudyRun::list() const {
@@ -135,8 +135,7 @@ bool StudyRun::list() const {
   for (const std::string& word : options_.words) {
     if (word != "--list") command += " " + shell_word(word);
   }
-  for (std::size_t i = 1; i <= wanted_.size(); ++i)
-    output_.line(command + " --shard " + std::to_string(i) + "/" + std::to_string(wanted_.size()));
+  for (std::size_t i = 1; i <= wanted_.size(); ++i) output_.line(command, " --shard ", i, "/", wanted_.size());
   return true;
 }
 
@@ -152,16 +151,14 @@ void StudyRun::require_own_folder() const {
                                     [](const fs::directory_entry& entry) { return is_temporary(entry.path()); });
   for (const PlannedRun& run : runs_) {
     if (fs::exists(folder_->result_file(run)) && !folder_->read(run))
-      throw Error(ExitCode::bad_input,
-                  folder_->result_file(run).string() +
-                      " contains a run with other settings; choose another --out, or replace it with --force");
+      throw Error(ExitCode::bad_input, folder_->result_file(run).string(),
+                  " contains a run with other settings; choose another --out, or replace it with --force");
     is_own = is_own || folder_->knows(run);
   }
   if (!is_own)
     throw Error(
-        ExitCode::bad_input,
-        folder_->path().string() +
-            " contains files, but none of these runs; choose another folder with --out, or use this one with --force");
+        ExitCode::bad_input, folder_->path().string(),
+        " contains files, but none of these runs; choose another folder with --out, or use this one with --force");
 }
 
 void StudyRun::train(const fs::path& folder) {
@@ -179,9 +176,8 @@ void StudyRun::train(const fs::path& folder) {
       {[] { return Interruption::wanted(); },
        [&](double share, const std::string& run) { output_.progress(name_, share, [&] { return run; }); },
        [&](const std::string& text) { output_.message(text); }});
-  output_.message(std::to_string(mine.size()) + " runs, " + std::to_string(runner.missing()) + " to train · " +
-                  std::to_string(others.size() + 1) + " at the same time · " +
-                  (devices > 1 ? std::to_string(devices) + " × " : "") + first->description());
+  output_.message(mine.size(), " runs, ", runner.missing(), " to train · ", others.size() + 1, " at the same time · ",
+                  devices > 1 ? std::to_string(devices) + " × " : "", first->description());
   runner.train(*first, others, devices);
   output_.end_progress();
 }
@@ -218,10 +214,10 @@ nlohmann::json StudyRun::write_files(
   nlohmann::json names = nlohmann::json::array();
   for (const fs::path& file : files) {
     names.push_back(file.string());
-    output_.line("written  " + file.string());
+    output_.line("written  ", file.string());
   }
   if (written < runs_.size())
-    output_.message(std::to_string(runs_.size() - written) + " of " + std::to_string(runs_.size()) +
+    output_.message(runs_.size() - written, " of ", runs_.size(),
                     " runs are still missing; the last shard writes the files with all runs");
   return names;
 }

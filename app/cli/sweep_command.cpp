@@ -24,8 +24,7 @@ std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe
   if (options.seeds > 0) axes.push_back(seed_axis(recipe, options.seeds));
   if (axes.empty())
     throw Error(ExitCode::usage,
-                "a sweep needs axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or "
-                "--seeds 3");
+                "a sweep needs axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or --seeds 3");
   return axes;
 }
 
@@ -61,7 +60,7 @@ nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, O
   StudyRun study(recipe.name, inquiry, runs, options, common, output);
   if (study.list()) return nlohmann::json::object();
   const std::filesystem::path folder = options.out.empty() ? std::filesystem::path("sweep") : options.out;
-  output.message("a sweep of " + recipe.name + ": " + recipe.title);
+  output.message("a sweep of ", recipe.name, ": ", recipe.title);
   study.train(folder);
   view.recipe = carried_text(recipe);
   const nlohmann::json files = study.write_files([&](const std::vector<RunResult>& results) {

@@ -55,8 +55,7 @@ Table sized_table(TableOptions& options) {
   std::erase(options.assignments, "size=full");
   for (const auto& [size, make] : {std::pair{"size=small", named.small}, {"size=large", named.large}}) {
     if (std::erase(options.assignments, size) == 0) continue;
-    if (!make)
-      throw Error(ExitCode::usage, "table " + named.name + " does not exist in this size; leave " + size + " out");
+    if (!make) throw Error(ExitCode::usage, "table ", named.name, " does not exist in this size; leave ", size, " out");
     return make();
   }
   return named;
@@ -70,7 +69,7 @@ nlohmann::json table(const TableOptions& asked, const CommonOptions& common, Out
   StudyRun study(table.name, inquiry_of(table), planned_runs(table, options, common), options, common, output);
   if (study.list()) return nlohmann::json::object();
   const std::filesystem::path folder = options.out.empty() ? std::filesystem::path("table_" + table.name) : options.out;
-  output.message(table.title + ": " + table.about);
+  output.message(table.title, ": ", table.about);
   study.train(folder);
   for (const std::string& line : text_of(table, study.results())) output.line(line);
   std::vector<RunResult> last;

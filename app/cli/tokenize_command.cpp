@@ -31,8 +31,7 @@ void print_lines(const Tokenizer& tokenizer, const std::string& path, bool has_s
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
     const json text = json::parse(line, nullptr, false);
     if (!text.is_string())
-      throw Error(ExitCode::bad_input,
-                  path + ", line " + std::to_string(number) + ": this is no JSON string; write \"..\"");
+      throw Error(ExitCode::bad_input, path, ", line ", number, ": this is no JSON string; write \"..\"");
     print(tokenized(tokenizer, text, has_special));
   }
 }

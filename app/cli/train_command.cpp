@@ -81,7 +81,7 @@ fs::path make_figure_folder(const fs::path& out, const std::string& stem, bool f
     const fs::file_status there = fs::symlink_status(folder, failed);
     if (force && fs::is_directory(there)) return folder;
     if (!fs::exists(there))
-      throw Error(ExitCode::bad_input, folder.string() + ": cannot make this folder; choose another with --out");
+      throw Error(ExitCode::bad_input, folder.string(), ": cannot make this folder; choose another with --out");
   }
 }
 
@@ -158,7 +158,7 @@ fs::path write_or_rescue(const Snapshot& snapshot, const fs::path& folder, const
       } catch (const Error&) {
         continue;
       }
-      throw Error(error.code(), std::string(error.what()) + ". The training is saved elsewhere; " + way_on(rescued));
+      throw Error(error.code(), error.what(), ". The training is saved elsewhere; ", way_on(rescued));
     }
     throw;
   }
@@ -171,8 +171,8 @@ fs::path write_or_rescue(const Snapshot& snapshot, const fs::path& folder, const
   const std::optional<Snapshot> kept = run.kept_snapshot();
   if (!kept || kept->step <= run.oldest_step()) throw error;
   const fs::path path = write_or_rescue(*kept, options.out, common);
-  throw Error(error.code(), std::string(error.what()) + " Step " + std::to_string(kept->step) + " is saved; " +
-                                way_on(path) + (error.code() == ExitCode::no_gpu ? " --device cpu" : ""));
+  throw Error(error.code(), error.what(), " Step ", kept->step, " is saved; ", way_on(path),
+              error.code() == ExitCode::no_gpu ? " --device cpu" : "");
 }
 
 /// The last two snapshots of a running training, from which it can continue after a kill or a power cut. Their metadata
@@ -190,8 +190,7 @@ class SavesOnTheWay {
       const std::string name = snapshot_stem(snapshot.recipe, snapshot.step) + ".safetensors";
       written_.push_back(write_safetensors(folder_ / name, snapshot.file, Existing::keep));
     } catch (const Error& error) {
-      output_.message("no snapshot of step " + std::to_string(run.step()) + ": " + error.what() +
-                      ". Training continues");
+      output_.message("no snapshot of step ", run.step(), ": ", error.what(), ". Training continues");
       return;
     }
     if (written_.size() <= 2) return;
@@ -237,7 +236,7 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
     write_snapshot();  // memory of the first attempt is free again, and more may be by now
   }
   if (!run.failure().empty())
-    throw Error(ExitCode::non_finite, run.failure() + " Snapshot: " + results.snapshot.string());
+    throw Error(ExitCode::non_finite, run.failure(), " Snapshot: ", results.snapshot.string());
   try {
     results.metrics =
         write_csv(options.out / ("metrics_" + stem + ".csv"), metrics_of(curves, run.trainer().measures()), existing);
@@ -247,10 +246,10 @@ TrainResults write_results(AnalysedRun& analysed, const RunCurves& curves, const
     results.figure_folder = make_figure_folder(options.out, stem, common.force);
     write_figures(analysed, options, common.force, interruption, results, output);
   } catch (const Error& error) {
-    throw Error(error.code(), std::string(error.what()) + ". The snapshot is written: " + results.snapshot.string());
+    throw Error(error.code(), error.what(), ". The snapshot is written: ", results.snapshot.string());
   } catch (const std::bad_alloc&) {
     throw Error(ExitCode::out_of_memory,
-                "not enough memory for all results. The snapshot is written: " + results.snapshot.string());
+                "not enough memory for all results. The snapshot is written: ", results.snapshot.string());
   }
   return results;
 }
@@ -319,8 +318,8 @@ struct Ending {
 void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
   const TrainingRun& run = analysed;
   if (run.chosen_step() == run.step()) return;
-  output.line("trained to step " + std::to_string(run.step()) + "; the held-out result was best at step " +
-              std::to_string(run.chosen_step()) + ", which counts");
+  output.line("trained to step ", run.step(), "; the held-out result was best at step ", run.chosen_step(),
+              ", which counts");
   analysed.go_to(run.chosen_step());
 }
 
@@ -343,7 +342,7 @@ Ending train_and_show(AnalysedRun& analysed, std::int64_t until, Ranks* ranks, S
       output.progress(name, share, [&] { return status_text(run.curves(), run.step(), last, speed()); });
     });
     output.end_progress();
-    if (ending.stopped_by) output.line("stopped at step " + std::to_string(run.step()) + ": " + *ending.stopped_by);
+    if (ending.stopped_by) output.line("stopped at step ", run.step(), ": ", *ending.stopped_by);
     ending.steps_per_second = speed();
     ending.curves = run.curves();
     go_to_chosen_step(analysed, output);
@@ -393,11 +392,10 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
     output.print("test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
                  static_cast<long long>(score.windows));
   }
-  output.line("snapshot " + results.snapshot.string());
-  output.line("metrics  " + results.metrics.string());
+  output.line("snapshot ", results.snapshot.string());
+  output.line("metrics  ", results.metrics.string());
   if (results.figures > 0)
-    output.line("figures  " + std::to_string(results.figures) + ", " + std::to_string(results.files.size()) +
-                " files in " + results.figure_folder.string());
+    output.line("figures  ", results.figures, ", ", results.files.size(), " files in ", results.figure_folder.string());
 }
 
 /// In one process, or as one of several.
@@ -415,14 +413,13 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   if (ranks) run.trainer().join(*ranks);
   const std::size_t parameters = run.trainer().parameters().count();
   const Recipe recipe = run.recipe();
-  output.message(recipe.name + ": " + recipe.title + " · " + std::to_string(parameters) + " parameters · seed " +
-                 std::to_string(recipe.seed) + " · " + backend->description() +
-                 (ranks ? " · " + std::to_string(ranks->size()) + " processes" : ""));
+  output.message(recipe.name, ": ", recipe.title, " · ", parameters, " parameters · seed ", recipe.seed, " · ",
+                 backend->description(), ranks ? " · " + std::to_string(ranks->size()) + " processes" : "");
   const nlohmann::json series = say_series(run.trainer().task(), output);
 
   const std::int64_t until = options.until >= 0 ? options.until : std::numeric_limits<std::int64_t>::max();
   if (run.step() > 0 && run.step() >= std::min(until, run.trainer().config().steps))
-    output.message("nothing is left to train: this run is at step " + std::to_string(run.step()) +
+    output.message("nothing is left to train: this run is at step ", run.step(),
                    " already; give a larger --steps to continue");
   if (!options.stop_when.empty()) of_words([&] { analysed.choose_stop({{"condition", options.stop_when}}); });
   SavesOnTheWay saves(options, run.step(), output);

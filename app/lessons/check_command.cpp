@@ -35,13 +35,13 @@ void say_step(const LessonStepResult& result, std::size_t number, const Output& 
   output.print("  %2zu  %-6s %6.1f s  %8s  %s", number, result.is_ok() ? "ok" : "WRONG", result.seconds,
                bytes_text(result.resident_bytes).c_str(), result.step->title.c_str());
   for (const ExpectationResult& one : result.expectations) {
-    if (!one.verdict.holds) output.line("      " + text_of(one.verdict, *one.line));
+    if (!one.verdict.holds) output.line("      ", text_of(one.verdict, *one.line));
   }
 }
 
 json check_lesson(LessonRunner& runner, std::vector<std::string>& wrong, Output& output) {
   const Lesson& lesson = runner.lesson();
-  output.line(lesson.name + ": " + lesson.title);
+  output.line(lesson.name, ": ", lesson.title);
   json steps = json::array();
   double slowest = 0;
   std::int64_t most = 0;
@@ -81,7 +81,7 @@ json list_names(const std::string& name, const SessionOptions& options, Output& 
   for (const NamedNumber& number : runner.numbers()) {
     const json value = number.value.word.empty() ? json_number(number.value.number) : json(number.value.word);
     const char* how = number.name.find(".mode.") == std::string::npos ? "" : "  (counted by size, the largest is 0)";
-    if (!names.contains(number.name)) output.line(number.name + "  " + value.dump() + how);
+    if (!names.contains(number.name)) output.line(number.name, "  ", value.dump(), how);
     names.emplace(number.name, value);
   }
   return {{"names", names}};

@@ -63,11 +63,11 @@ json grade(const GradeOptions& options, const CommonOptions& common, Output& out
       reached += verdict.holds ? 1 : 0;
       goals.push_back({{"step", i + 1}, {"goal", goal.sentence}, {"reached", verdict.holds}});
       if (!verdict.holds) goals.back()["why"] = verdict.why;
-      output.line(std::string(verdict.holds ? "  reached  " : "  missed   ") + goal.sentence +
-                  (verdict.holds ? "" : " (" + verdict.why + ")"));
+      output.line(verdict.holds ? "  reached  " : "  missed   ", goal.sentence,
+                  verdict.holds ? "" : " (" + verdict.why + ")");
     }
   }
-  if (goals.empty()) throw Error(ExitCode::bad_input, options.lesson + ": this lesson has no goals");
+  if (goals.empty()) throw Error(ExitCode::bad_input, options.lesson, ": this lesson has no goals");
   const std::string text = std::to_string(reached) + " of " + std::to_string(goals.size()) + " goals, with " +
                            std::to_string(changes) + (changes == 1 ? " change" : " changes");
   output.line(text);

@@ -53,8 +53,7 @@ struct PrintedStep {
     if (!line) return "";
     const int number = read_answer(*line);
     const LessonQuestion question = read_question(*find_line(step->lines, LessonWord::ask));
-    return "Correct answer: " + std::to_string(number) + " (" + question.choices[static_cast<std::size_t>(number) - 1] +
-           ").";
+    return concat("Correct answer: ", number, " (", question.choices[static_cast<std::size_t>(number) - 1], ").");
   }
 };
 
@@ -303,9 +302,9 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
 
 constexpr const char* style =
     "body{max-width:44rem;margin:3rem auto;padding:0 1rem;font:1.06rem/1.55 Inter,'DejaVu "
-    "Sans',sans-serif;color:#17212b}"
-    "em{font-style:normal;font-weight:600}.formula{text-align:center;font-size:1.25em}figure{margin:1.5rem 0}"
-    "figure>svg{width:100%;height:auto}h1.answers{break-before:page}section{break-inside:avoid-page}";
+    "Sans',sans-serif;color:#17212b}em{font-style:normal;font-weight:600}.formula{text-align:center;font-size:1.25em}"
+    "figure{margin:1.5rem "
+    "0}figure>svg{width:100%;height:auto}h1.answers{break-before:page}section{break-inside:avoid-page}";
 
 std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps) {
   std::string html = "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>" + xml_escaped(lesson.title) +
@@ -339,7 +338,7 @@ json handout(const HandoutOptions& options, const CommonOptions& common, Output&
   json files = json::array();
   const auto write = [&](const std::filesystem::path& path, const std::string& bytes) {
     files.push_back(write_file_atomically(path, bytes, existing_files(common)).string());
-    output.line("written  " + files.back().get<std::string>());
+    output.line("written  ", files.back().get<std::string>());
   };
   if (!options.html.empty()) write(options.html, as_html(runner.lesson(), steps));
   if (!options.pdf.empty()) write(options.pdf, as_pdf(runner.lesson(), steps));

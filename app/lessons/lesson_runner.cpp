@@ -55,7 +55,7 @@ void told_with_place(const LessonDeed& deed, const LessonStep& step, const Work&
     work();
   } catch (const Error& error) {
     if (error.code() == ExitCode::interrupted) throw;
-    throw Error(error.code(), (deed.line ? deed.line->place : step.place) + ": " + error.what());
+    throw Error(error.code(), deed.line ? deed.line->place : step.place, ": ", error.what());
   }
 }
 
@@ -71,8 +71,8 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
   const auto require = [](const LessonLine& line, const std::string& name, const std::vector<std::string>& names,
                           const std::string& what) {
     if (std::ranges::find(names, name) != names.end()) return;
-    throw Error(ExitCode::bad_input, line.place + ": there is no " + what + " " + in_quotes(name) +
-                                         did_you_mean(name, names) + "; `afterglow info` lists them");
+    throw Error(ExitCode::bad_input, line.place, ": there is no ", what, " ", in_quotes(name),
+                did_you_mean(name, names), "; `afterglow info` lists them");
   };
   for (const LessonStep& step : lesson.steps) {
     for (const LessonLine& line : step.lines) {
@@ -117,8 +117,8 @@ void LessonRunner::wait_for(std::int64_t step) {
   const TrainingRun& run = worker_.run();
   if (!run.failure().empty()) throw Error(ExitCode::non_finite, run.failure());
   if (run.step() != step)
-    throw Error(worker_.last_failure(), "training stopped at step " + std::to_string(run.step()) + " instead of " +
-                                            std::to_string(step) + ": " + worker_.last_report());
+    throw Error(worker_.last_failure(), "training stopped at step ", run.step(), " instead of ", step, ": ",
+                worker_.last_report());
 }
 
 Observation LessonRunner::observe(AnalysisSet analyses) { return *worker_.observe(analyses); }
@@ -129,8 +129,8 @@ Quantity LessonRunner::number_now(const std::string& name) {
   if (found) return *found;
   std::vector<std::string> names;
   for (const NamedNumber& known : all_numbers(now, selection_, curves_)) names.push_back(known.name);
-  throw Error(ExitCode::bad_input, "there is no number " + in_quotes(name) + " at step " + std::to_string(now.step) +
-                                       did_you_mean(name, names) + "; `afterglow check --names` lists them");
+  throw Error(ExitCode::bad_input, "there is no number ", in_quotes(name), " at step ", now.step,
+              did_you_mean(name, names), "; `afterglow check --names` lists them");
 }
 
 void LessonRunner::keep_moment(const std::string& at) {

@@ -45,7 +45,8 @@ struct Work {
 };
 
 /// The row of a benchmark with these `times` in milliseconds, which are sorted here.
-json row_of(const std::string& name, const Backend& backend, std::vector<double>& times) {
+json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops = 0,
+            double bytes = 0) {
   std::sort(times.begin(), times.end());
   return {{"name", name},
           {"device", backend.name()},
@@ -53,8 +54,8 @@ json row_of(const std::string& name, const Backend& backend, std::vector<double>
           {"min_ms", times.front()},
           {"max_ms", times.back()},
           {"repeats", times.size()},
-          {"flops", 0.0},
-          {"bytes", 0.0}};
+          {"flops", flops},
+          {"bytes", bytes}};
 }
 
 /// What every benchmark is given, and where its rows go.
@@ -73,9 +74,7 @@ struct Setup {
       if (i >= 0) times.push_back(1e3 * taken);
       Interruption::check("during \"" + work.name + "\"");
     }
-    json row = row_of(work.name, backend, times);
-    row["flops"] = work.flops;
-    row["bytes"] = work.bytes;
+    json row = row_of(work.name, backend, times, work.flops, work.bytes);
     const double median = row["median_ms"].get<double>();
     char rate[40] = "";
     if (work.flops > 0) std::snprintf(rate, sizeof rate, "  %.2f GFLOP/s", work.flops / median * 1e-6);
@@ -161,16 +160,14 @@ void bench_step(const StepCase& of, const Setup& setup) {
   const std::size_t before = setup.backend.held_bytes();
   MatrixProducts products(trainer);
   const std::size_t of_products = setup.backend.held_bytes() - before;
-  const Work step{of.name, products.flops(), products.bytes(), [&] { trainer.step(); }};
-  json& row = setup.measure(step);
+  json& row = setup.measure({of.name, products.flops(), products.bytes(), [&] { trainer.step(); }});
   const auto held = static_cast<std::int64_t>(setup.backend.held_bytes() - of_products);
   row["held_bytes"] = held;
-  setup.output.line("  holds " + bytes_text(held));
+  setup.output.line("  holds ", bytes_text(held));
   if (products.flops() == 0) return;
   // The products are recorded as a graph, as the step itself is, so that both have the same launch costs.
   const std::unique_ptr<DeviceGraph> recorded = setup.backend.capture([&] { products.run(); });
-  const Work alone{of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }};
-  setup.measure(alone);
+  setup.measure({of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }});
 }
 
 // The recurrent form of the reference model over one sequence, with the state, captures and eigenvalues of every token.
@@ -208,15 +205,13 @@ void bench_causes(const CausesCase& of, const Preset& preset, const Setup& setup
 /// "layer ska prefix B16 T128 d128".
 std::string name_of(const LayerKind& kind, const LayerBenchmark& sizes, std::int64_t width) {
   const std::string variant = *sizes.variant ? std::string(" ") + sizes.variant : "";
-  return "layer " + kind.name + variant + " B" + std::to_string(sizes.batch) + " T" + std::to_string(sizes.length) +
-         " d" + std::to_string(width);
+  return concat("layer ", kind.name, variant, " B", sizes.batch, " T", sizes.length, " d", width);
 }
 
 void bench_layer(const std::string& name, const LayerKind& kind, const LayerBenchmark& sizes, const Setup& setup) {
   LayerPass pass(kind, json::parse(sizes.config), sizes.batch, sizes.length, setup.backend);
   const std::unique_ptr<DeviceGraph> graph = pass.recorded();
-  const Work work{name, pass.flops(), 0, [&] { graph->run(); }};
-  setup.measure(work);
+  setup.measure({name, pass.flops(), 0, [&] { graph->run(); }});
 }
 
 /// Influence tail of a stack of four blocks: T 2048, one source, every lag, four random cotangents.
@@ -237,12 +232,11 @@ void bench_influence(const char* preset, const Setup& setup) {
   const SequenceMap stack = [&](Tape& on, const Var& in, const Tensor& mask) {
     return model.forward_branches(on, in, mask, 0, model.branches().size());
   };
-  const Work work{std::string("influence ") + preset + " T2048", 0, 0, [&] {
-                    JacobianMeasure measure(tape, DType::f32, x, std::vector<std::uint8_t>(tokens, 1), stack, plan);
-                    while (measure.advance()) {
-                    }
-                  }};
-  setup.measure(work);
+  setup.measure({concat("influence ", preset, " T2048"), 0, 0, [&] {
+                   JacobianMeasure measure(tape, DType::f32, x, std::vector<std::uint8_t>(tokens, 1), stack, plan);
+                   while (measure.advance()) {
+                   }
+                 }});
 }
 
 /// Dense products per second in the data sheet of an H200.
@@ -253,19 +247,17 @@ double matrix_rate(const Backend& backend) {
 
 void bench_gka(const GkaCase& sizes, const Setup& setup) {
   GkaBench bench(sizes, setup.backend);
-  const Work core{sizes.name, bench.flops(), bench.bytes(), [&] { bench.run(); }};
-  json& row = setup.measure(core);
+  json& row = setup.measure({sizes.name, bench.flops(), bench.bytes(), [&] { bench.run(); }});
   const double rate = matrix_rate(setup.backend);
   if (rate > 0.0) {
-    const double floor_ms = 1e3 * core.flops / rate, share = floor_ms / row["median_ms"].get<double>();
+    const double floor_ms = 1e3 * bench.flops() / rate, share = floor_ms / row["median_ms"].get<double>();
     row["floor_ms"] = floor_ms;
     row["share_of_matrix_rate"] = share;
     setup.output.print("  floor %.3f ms by the matrix rate of an H200 in %s: %.1f %% of it reached", floor_ms,
                        name_of(setup.backend.precision()), 100.0 * share);
   }
   if (setup.backend.name() != "cpu") return;
-  const Work alone{std::string(sizes.name) + ", products alone", core.flops, 0, [&] { bench.run_products(); }};
-  setup.measure(alone);
+  setup.measure({concat(sizes.name, ", products alone"), bench.flops(), 0, [&] { bench.run_products(); }});
 }
 
 MachineRates show_rates(const Setup& setup) {
@@ -277,10 +269,9 @@ MachineRates show_rates(const Setup& setup) {
 
 void bench_head(const HeadCase& sizes, const Setup& setup) {
   HeadBench bench(sizes, setup.backend);
-  const Work work{sizes.name, bench.flops(), 0, [&] { bench.run(); }};
-  json& row = setup.measure(work);
+  json& row = setup.measure({sizes.name, bench.flops(), 0, [&] { bench.run(); }});
   row["held_bytes"] = bench.held_bytes();
-  setup.output.line("  holds " + bytes_text(static_cast<std::int64_t>(bench.held_bytes())) +
+  setup.output.line("  holds ", bytes_text(static_cast<std::int64_t>(bench.held_bytes())),
                     " in addition to its weight, its input and their gradients");
 }
 
@@ -384,12 +375,10 @@ void bench_eigenvalues(int n, const Setup& setup) {
   std::vector<double> matrix;
   for (int i = 0; i < n * n; ++i) matrix.push_back(random.normal() / std::sqrt(n));
   std::vector<std::complex<double>> values(static_cast<std::size_t>(n));
-  const std::string name = "eigenvalues " + std::to_string(n);
-  const Work here{name + ", processor", 0, 0, [&] { eigenvalues(matrix, n); }};
-  setup.measure(here);
+  setup.measure({concat("eigenvalues ", n, ", processor"), 0, 0, [&] { eigenvalues(matrix, n); }});
   if (!cuda_general_eigenvalues(n, matrix.data(), values.data())) return;
-  const Work there{name + ", cuSOLVER", 0, 0, [&] { cuda_general_eigenvalues(n, matrix.data(), values.data()); }};
-  setup.measure(there);
+  setup.measure({concat("eigenvalues ", n, ", cuSOLVER"), 0, 0,
+                 [&] { cuda_general_eigenvalues(n, matrix.data(), values.data()); }});
 }
 
 /// The options of the command, and what a benchmark needs in order to run.
@@ -532,7 +521,7 @@ json draw_long(const json& rows, const std::filesystem::path& path, bool overwri
     for (const auto& file :
          write_figure(long_figure(rows, quantity), place, {FigureFormat::svg}, SizePreset::two_columns, write)) {
       files.push_back(file.string());
-      output.line("written  " + file.string());
+      output.line("written  ", file.string());
     }
   }
   return files;
@@ -555,8 +544,8 @@ EarlierBench read_earlier(const std::filesystem::path& file) {
   const bool is_result = result.is_object() && result.value("rows", json()).is_array() &&
                          result.value("device", json()).is_string() && result.value("precision", json()).is_string();
   if (!is_result || std::ranges::none_of(result["rows"], is_time)) {
-    throw Error(ExitCode::bad_input,
-                file.string() + " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
+    throw Error(ExitCode::bad_input, file.string(),
+                " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
   }
   return {file, std::move(result)};
 }
@@ -567,10 +556,10 @@ void compare(const EarlierBench& earlier, json& result, const Output& output) {
   result["against"] = {{"file", earlier.file.string()},
                        {"device", earlier.result["device"]},
                        {"precision", earlier.result["precision"]}};
-  output.line("against " + earlier.file.string() + ":");
+  output.line("against ", earlier.file.string(), ":");
   for (const char* what : {"device", "precision"}) {
     if (earlier.result[what] != result[what])
-      output.line("  another " + std::string(what) + ": " + earlier.result[what].get<std::string>());
+      output.line("  another ", what, ": ", earlier.result[what].get<std::string>());
   }
   for (json& row : result["rows"]) {
     if (!is_time(row)) continue;
@@ -597,8 +586,8 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   std::optional<EarlierBench> earlier;
   if (!options.against.empty()) earlier = read_earlier(options.against);
   if (!options.model.empty() && options.name != "generate")
-    throw Error(ExitCode::usage, "a model belongs to `afterglow bench generate`; bench " + options.name +
-                                     " takes no \"" + options.model + "\"");
+    throw Error(ExitCode::usage, "a model belongs to `afterglow bench generate`; bench ", options.name, " takes no \"",
+                options.model, "\"");
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
@@ -610,8 +599,8 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
     throw Error(ExitCode::usage, "--svg belongs to `afterglow bench long`; give that name");
   for (const Case* one : asked_for) one->run();
   if (rows.empty())
-    throw Error(ExitCode::usage,
-                "no benchmark has \"" + options.name + "\" in its name; `afterglow bench` without a name runs all");
+    throw Error(ExitCode::usage, "no benchmark has \"", options.name,
+                "\" in its name; `afterglow bench` without a name runs all");
   json result = {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
   if (earlier) compare(*earlier, result, output);
   if (!options.svg.empty()) result["files"] = draw_long(rows, options.svg, common.force, output);

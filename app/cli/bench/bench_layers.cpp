@@ -301,7 +301,7 @@ void bench_long(const LayerKind& kind, const LongBounds& bounds, const MachineRa
     const auto stop_for_memory = [&](const std::string& reason) {
       rows.push_back(stopped_row(kind, tokens, backend, "memory"));
       rows.back()["reason"] = reason;
-      output.line(name + " left out: " + reason);
+      output.line(name, " left out: ", reason);
     };
     const std::size_t needed = needed_bytes(kind, tokens, backend);
     if (!fits(needed, backend))
