@@ -239,6 +239,7 @@ void add_generate(CLI::App* command, GenerateOptions& options) {
   command->add_option("--count", options.count)->check(number_from(1, 1 << 24));
   command->add_option("--temperature", options.temperature)->check(number_from(0.0, 1e3));
   command->add_option("--top", options.top)->check(number_from(1, 1 << 24));
+  command->add_option("--top-p", options.top_p)->check(number_from(0.0, 1.0));
   command->add_flag("--prefill", options.prefills);
   command->add_flag("--freeze-scale", options.keeps_scale);
   command->add_option("--draw", options.seed)->check(number_from(std::int64_t{0}));

@@ -102,7 +102,7 @@ struct GenerateOptions {
   std::int64_t step = -1;
   TextOptions text;
   std::int64_t count = 256;
-  double temperature = 1;
+  double temperature = 1, top_p = 1;
   int top = 0;
   bool prefills = false, keeps_scale = false;
   std::uint64_t seed = 0;

@@ -61,9 +61,12 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();
+  if (const Precision precision = backend->precision(); precision != Precision::fp32)
+    output.note(std::string("single tokens are multiplied with float32 weights in float32; ") + name_of(precision) +
+                " is used for a beginning that is read at once (--prefill)");
   std::vector<int> all = beginning;
   nlohmann::json tokens = nlohmann::json::array();
-  const GenerationOptions how{options.count, options.temperature, options.top,
+  const GenerationOptions how{options.count, options.temperature, options.top,        options.top_p,
                               options.seed,  options.prefills,    options.keeps_scale};
   generate(run->trainer(), beginning, how, [&](int token) {
     Interruption::check("after " + std::to_string(tokens.size()) + " tokens");

@@ -10,6 +10,7 @@
 
 #include "core/backend/backend.h"
 #include "core/backend/rounded_weights.h"
+#include "core/backend/token_ranking.h"
 #include "gpu/cuda.h"
 #include "gpu/ops/product/product_planner.h"
 #include "gpu/runtime/spare_memory.h"
@@ -21,7 +22,7 @@ namespace afterglow {
 /// Throws the Error of a CUDA status; `what` names the failed action.
 void check_cuda(cudaError_t status, const char* what);
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public Backend, public TokenRanker {
  public:
   /// The kernels of a back end of rank `behind` run only where those of other back ends leave room.
   enum class Rank { first, behind };
@@ -75,6 +76,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
 #include "core/backend/kernel_overrides.inc"
+  void rank_logits(const Tensor& logits, double temperature, const Tensor& ranked) override;
 
   // For launchers inside gpu/.
   /// The current stream; makes the device current for the calling thread. Every launch calls this.

@@ -124,19 +124,20 @@ class Model:
             return load_tensors(answered)["logits"]
 
     def generate(self, prompt: Any = None, *, count: int = 256, temperature: float = 1.0,
-                 top: int | None = None, draw: int = 0, prefill: bool = False, freeze_scale: bool = False,
-                 device: str = "auto") -> Generated:
+                 top: int | None = None, top_p: float = 1.0, draw: int = 0, prefill: bool = False,
+                 freeze_scale: bool = False, device: str = "auto") -> Generated:
         """Continues a prompt, token by token in the model's recurrent form.
 
         prompt: a text, token labels separated by spaces, or the ids of one sequence as for `forward`; without it, a held-out
         sequence up to its question. count: how many tokens to write. temperature: 0 takes the most probable token.
-        top: draws only from this many most probable tokens. draw: the number of the random draw.
+        top: draws only from this many most probable tokens; top_p: of these only from the most probable that together
+        have this probability. draw: the number of the random draw.
         prefill: reads the prompt at once, each layer in its form for whole sequences, instead of token by token.
         freeze_scale: keeps the key scale m of SKA as it is after the prompt (Echo, section 3.2.1), instead of updating it.
         The same model, prompt and draw give the same text.
         """
         words: list[str] = [word for name, value in (("--count", count), ("--temperature", temperature), ("--top", top),
-                                                     ("--draw", draw), ("--prefill", prefill),
+                                                     ("--top-p", top_p), ("--draw", draw), ("--prefill", prefill),
                                                      ("--freeze-scale", freeze_scale), ("--device", device))
                             for word in option(name, value)]
         with tempfile.TemporaryDirectory() as folder:

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <vector>
 
+#include "core/backend/token_ranking.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
@@ -19,62 +19,69 @@ namespace afterglow {
 
 namespace {
 
-constexpr int no_token = -1;
+/// What `ranked_logits` gives.
+struct Ranking {
+  std::vector<double> numbers;
+  std::size_t count() const { return numbers.size() / 2; }
+  double total() const { return numbers[0]; }
+  double logit(std::size_t rank) const { return numbers[1 + rank]; }
+  int token(std::size_t rank) const { return static_cast<int>(numbers[1 + count() + rank]); }
+};
 
-/// Ids of the `count` largest logits, the largest first; of equal ones the smaller id ranks higher.
-std::vector<int> most_probable(std::span<const double> logits, std::size_t count) {
-  std::vector<int> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto ranks_higher = [&](int a, int b) {
-    const double x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
-    return x != y ? x > y : a < b;
+/// The token at `place` of all probability, among the `top` first of those that are ranked. None when it may be one
+/// that is not ranked, or where the total of the vocabulary, whose last digits depend on its order, would decide.
+std::optional<int> draw_among(const Ranking& ranking, std::int64_t top, const GenerationOptions& options,
+                              double place) {
+  constexpr double rounding = 1e-9;  // of the total; sums in another order differ by far less
+  std::vector<double> sums;
+  for (std::size_t rank = 0; rank < ranking.count(); ++rank)
+    sums.push_back((rank > 0 ? sums.back() : 0) +
+                   std::exp((ranking.logit(rank) - ranking.logit(0)) / options.temperature));
+  const bool are_all = std::ssize(sums) >= top;
+  double total = are_all ? sums.back() : ranking.total(), margin = are_all ? 0 : rounding * total;
+  const auto rank_at = [&](double wanted) -> std::optional<std::size_t> {
+    const auto found = static_cast<std::size_t>(std::ranges::upper_bound(sums, wanted) - sums.begin());
+    const bool is_clear = margin == 0 || (found < sums.size() && sums[found] - wanted > margin &&
+                                          (found == 0 || wanted - sums[found - 1] > margin));
+    return is_clear ? std::optional(std::min(found, sums.size() - 1)) : std::nullopt;
   };
-  const auto end = order.begin() + static_cast<std::ptrdiff_t>(count);
-  if (end != order.end()) std::nth_element(order.begin(), end, order.end(), ranks_higher);
-  std::sort(order.begin(), end, ranks_higher);
-  order.resize(count);
-  return order;
+  if (options.top_p < 1) {
+    const std::optional<std::size_t> last = rank_at(options.top_p * total);
+    if (!last) return std::nullopt;
+    sums.resize(*last + 1);
+    total = sums.back();
+    margin = 0;
+  }
+  const std::optional<std::size_t> rank = rank_at(place * total);
+  return rank ? std::optional(ranking.token(*rank)) : std::nullopt;
 }
 
-void require_numbers(std::span<const double> logits) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (std::ranges::all_of(logits, [](double one) { return one < infinity; })) return;  // false for NaN
-  throw Error(ExitCode::non_finite,
-              "the model's answer holds numbers that are not finite, so no token can be drawn from it; take an earlier "
-              "state of the model");
+std::int64_t top_of(std::int64_t vocab, const GenerationOptions& options) {
+  return options.top > 0 ? std::min<std::int64_t>(vocab, options.top) : vocab;
 }
 
 }  // namespace
 
-int draw_token(std::span<const double> logits, const GenerationOptions& options, Random& random) {
-  constexpr std::size_t few = 256;
-  constexpr double rounding = 1e-9;  // of the total; sums in another order differ by far less
-  require_numbers(logits);
-  const auto largest = std::ranges::max_element(logits);  // of equal ones the first
-  if (options.temperature <= 0) return static_cast<int>(largest - logits.begin());
-  const auto weight = [&](double logit) { return std::exp((logit - *largest) / options.temperature); };
+FirstRanking first_ranking(std::int64_t vocab, const GenerationOptions& options) {
+  if (options.temperature <= 0) return {1, 0};
+  const std::int64_t top = top_of(vocab, options), few = std::min(top, static_cast<std::int64_t>(max_ranked));
+  return {few, few < top && top == vocab ? options.temperature : 0};
+}
+
+int draw_token(std::int64_t vocab, const RankTokens& rank, const GenerationOptions& options, Random& random) {
+  const auto [count, temperature] = first_ranking(vocab, options);
+  const Ranking few{rank(count, temperature)};
+  if (!(few.logit(0) < std::numeric_limits<double>::infinity()))  // also NaN
+    throw Error(ExitCode::non_finite,
+                "the model's answer holds numbers that are not finite, so no token can be drawn from it; take an "
+                "earlier state of the model");
+  if (options.temperature <= 0) return few.token(0);
+  const std::int64_t top = top_of(vocab, options);
   const double place = random.uniform();
-  std::vector<double> sums;
-  const auto draw_among = [&](std::size_t count, std::optional<double> total) {
-    const std::vector<int> ranked = most_probable(logits, count);
-    double sum = 0;
-    sums.clear();
-    for (const int token : ranked) sums.push_back(sum += weight(logits[static_cast<std::size_t>(token)]));
-    const double wanted = place * total.value_or(sum);
-    const auto found = static_cast<std::size_t>(std::ranges::upper_bound(sums, wanted) - sums.begin());
-    const double margin = rounding * total.value_or(0);
-    const bool is_clear =
-        found < count && sums[found] - wanted > margin && (found == 0 || wanted - sums[found - 1] > margin);
-    return total && !is_clear ? no_token : ranked[std::min(found, count - 1)];
-  };
-  const std::size_t top =
-      options.top > 0 ? std::min(logits.size(), static_cast<std::size_t>(options.top)) : logits.size();
-  if (top == logits.size() && top > few) {  // most draws end among few tokens, and the others need no order
-    double total = 0;
-    for (const double logit : logits) total += weight(logit);
-    if (const int token = draw_among(few, total); token != no_token) return token;
+  if (count == top || temperature > 0) {
+    if (const std::optional<int> token = draw_among(few, top, options, place)) return *token;
   }
-  return draw_among(top, std::nullopt);
+  return *draw_among({rank(top, 0)}, top, options, place);
 }
 
 namespace {
@@ -89,14 +96,14 @@ void require_beginning(const Trainer& trainer, std::span<const int> beginning, c
 }
 
 /// The logits after a beginning that is read at once. A masked `ska` treats all of it as context.
-std::vector<double> prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& state) {
+Tensor prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& state) {
   Tape& tape = trainer.evaluation_tape();
   const auto length = static_cast<std::int64_t>(tokens.size());
   tape.begin(false);
   const Tensor given = uploaded(tape, {1, length}, DType::i32, tokens.data());
   const Tensor mask = uploaded(tape, {1, length}, DType::u8, std::vector<std::uint8_t>(tokens.size(), 1).data());
   const Tensor all = trainer.model().prefill(tape, given, mask, state).value;
-  return to_host(trainer.backend(), all.reshaped({length, all.columns()}).at(length - 1));
+  return all.reshaped({length, all.columns()}).at(length - 1);
 }
 
 }  // namespace
@@ -108,32 +115,49 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
   Backend& backend = trainer.backend();
   Tape& tape = trainer.evaluation_tape();
   ModelState state = model.make_state(backend, trainer.dtype(), 1);
-  PinnedArray input(backend, {1, 1}, DType::i32);
+  const HeldWeights held(trainer.parameters());
+  const FirstRanking first = first_ranking(model.vocab(), options);
+  PinnedArray input(backend, {1, 1}, DType::i32), ranked(backend, {1 + 2 * first.count}, DType::f64);
   Random random(options.seed, generation_stream);
-  Var answer;
+  Tensor logits;
+  auto* const ranker = dynamic_cast<TokenRanker*>(&backend);
+  const auto rank_first = [&] {
+    if (ranker == nullptr) return;
+    ranker->rank_logits(logits, first.temperature, ranked.device());
+    ranked.queue_download();
+  };
   StepProgram step(tape, state, [&] {
     input.queue_upload();
     tape.begin(false);
-    answer = model.step(tape, input.device(), state);
+    logits = model.step(tape, input.device(), state).value;
+    rank_first();
   });
   const auto read = [&](int token) {
     input.host<std::int32_t>()[0] = token;
     step.run();
-    return to_host(backend, answer.value);
+    backend.synchronize();
+  };
+  // The logits leave a device that ranks them only where the first tokens do not decide.
+  const RankTokens rank = [&](std::int64_t count, double temperature) {
+    if (ranker == nullptr || count > first.count)
+      return ranked_logits(to_host(backend, logits), temperature, static_cast<std::size_t>(count));
+    const double* numbers = ranked.host<double>();
+    return std::vector<double>(numbers, numbers + 1 + 2 * count);
   };
   std::vector<int> whole(static_cast<std::size_t>(model.places()), 0);  // memory tokens come first
   whole.insert(whole.end(), beginning.begin(), beginning.end());
-  std::vector<double> logits;
   if (options.prefills) {
     logits = prefilled(trainer, whole, state);
+    rank_first();
+    backend.synchronize();
   } else {
-    for (const int token : whole) logits = read(token);
+    for (const int token : whole) read(token);
   }
   if (options.keeps_scale) state.keep_scales();
   for (std::int64_t written = 0; written < options.count; ++written) {
-    const int token = draw_token(logits, options, random);
+    const int token = draw_token(model.vocab(), rank, options, random);
     if (!take(token)) return;
-    logits = read(token);
+    read(token);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/backend/token_ranking.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
@@ -70,8 +71,24 @@ int drawn_from_all_in_order(std::span<const double> logits, const GenerationOpti
   double sum = 0;
   for (const std::size_t token : order)
     sums.push_back(sum += std::exp((logits[token] - largest) / options.temperature));
+  if (options.top_p < 1) {
+    while (sums.size() > 1 && sums[sums.size() - 2] > options.top_p * sum) sums.pop_back();
+    sum = sums.back();
+  }
   const auto found = std::ranges::upper_bound(sums, random.uniform() * sum);
-  return static_cast<int>(order[std::min(static_cast<std::size_t>(found - sums.begin()), order.size() - 1)]);
+  return static_cast<int>(order[std::min(static_cast<std::size_t>(found - sums.begin()), sums.size() - 1)]);
+}
+
+/// draw_token of these logits; the sum over the vocabulary is off by its last digits, as in another order.
+int drawn(std::span<const double> logits, const GenerationOptions& options, Random& random,
+          std::int64_t* most = nullptr) {
+  const RankTokens rank = [&](std::int64_t count, double temperature) {
+    if (most != nullptr) *most = std::max(*most, count);
+    std::vector<double> ranked = ranked_logits(logits, temperature, static_cast<std::size_t>(count));
+    ranked[0] *= 1 + 1e-15;
+    return ranked;
+  };
+  return draw_token(std::ssize(logits), rank, options, random);
 }
 
 TEST(DrawToken, IsThatOfAllTokensInOrderWithoutSortingThem) {
@@ -86,11 +103,15 @@ TEST(DrawToken, IsThatOfAllTokensInOrderWithoutSortingThem) {
                                              {.temperature = 1, .top = 1},
                                              {.temperature = 2, .top = 40},
                                              {.temperature = 1, .top = 4000},
-                                             {.temperature = 1, .top = 9000}}) {
+                                             {.temperature = 1, .top = 9000},
+                                             {.temperature = 1, .top_p = 0.3},
+                                             {.temperature = 0.2, .top_p = 0.9},
+                                             {.temperature = 2, .top = 40, .top_p = 0.5},
+                                             {.temperature = 1, .top_p = 0}}) {
       Random one(11), other(11);
       for (int i = 0; i < 40; ++i) {
         const int wanted = drawn_from_all_in_order(logits, options, one);
-        ASSERT_EQ(draw_token(logits, options, other), wanted) << spread << " " << options.temperature << " " << i;
+        ASSERT_EQ(drawn(logits, options, other), wanted) << spread << " " << options.temperature << " " << i;
         if (logits[static_cast<std::size_t>(wanted)] < spread) ++beyond_the_first;
       }
       EXPECT_EQ(one.uniform(), other.uniform()) << "both take as many random numbers";
@@ -102,8 +123,17 @@ TEST(DrawToken, IsThatOfAllTokensInOrderWithoutSortingThem) {
 TEST(DrawToken, RefusesWhatIsNoNumber) {
   Random random(1);
   for (const double broken : {std::nan(""), std::numeric_limits<double>::infinity()})
-    EXPECT_THROW(draw_token(std::vector<double>{1, broken, 2}, {}, random), Error);
-  EXPECT_EQ(draw_token(std::vector<double>{1, -std::numeric_limits<double>::infinity()}, {}, random), 0);
+    EXPECT_THROW(drawn(std::vector<double>{1, broken, 2}, {}, random), Error);
+  EXPECT_EQ(drawn(std::vector<double>{1, -std::numeric_limits<double>::infinity()}, {}, random), 0);
+}
+
+TEST(DrawToken, RanksFewTokensOfALargeVocabulary) {
+  Random numbers(5), random(2);
+  std::vector<double> logits;
+  for (int i = 0; i < 50000; ++i) logits.push_back(4 * numbers.normal());
+  std::int64_t most = 0;
+  for (int i = 0; i < 40; ++i) drawn(logits, {.temperature = 0.5, .top_p = 0.9}, random, &most);
+  EXPECT_LE(most, 256);
 }
 
 TEST_F(Generation, TheSameDrawWritesTheSame) {
@@ -112,6 +142,7 @@ TEST_F(Generation, TheSameDrawWritesTheSame) {
   EXPECT_EQ(written({.count = 64, .seed = 3}), first);
   EXPECT_NE(written({.count = 64, .seed = 4}), first);
   EXPECT_EQ(written({.count = 20, .top = 1, .seed = 3}), written({.count = 20, .temperature = 0}));
+  EXPECT_EQ(written({.count = 20, .top_p = 0, .seed = 3}), written({.count = 20, .temperature = 0}));
 }
 
 TEST_F(Generation, ABeginningReadAtOnceIsGoneOnFromAlike) {
