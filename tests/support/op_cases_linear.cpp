@@ -117,14 +117,15 @@ OpCase gated_mlp_case(std::int64_t rows, std::int64_t width, std::int64_t inner)
 }  // namespace
 
 void add_linear_cases(std::vector<OpCase>& cases) {
-  for (const Sizes& n :
-       {Sizes{1, 1, 1, true}, Sizes{1, 65, 37, false}, Sizes{101, 37, 63, true}, Sizes{65, 63, 101, false},
-        Sizes{37, 1, 65, true}, Sizes{1200, 65, 130, true}, Sizes{4200, 3, 5, true}})
+  for (const Sizes& n : {Sizes{1, 1, 1, true}, Sizes{1, 65, 37, false}, Sizes{101, 37, 63, true},
+                         Sizes{65, 63, 101, false}, Sizes{37, 1, 65, true}, Sizes{1200, 65, 130, true},
+                         Sizes{4200, 3, 5, true}, Sizes{1, 900, 101, true}, Sizes{3, 132, 65, false}})
     cases.push_back(linear_case(n));
   cases.push_back(strided_case());
   cases.push_back(projections_case(false));
   cases.push_back(projections_case(true));
   cases.push_back(gated_mlp_case(1, 1, 1));
+  cases.push_back(gated_mlp_case(2, 36, 65));
   cases.push_back(gated_mlp_case(101, 37, 65));
   cases.push_back(gated_mlp_case(300, 64, 101));
 }

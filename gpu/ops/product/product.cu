@@ -652,11 +652,6 @@ void launch_kernel(cudaStream_t stream, const Products& p) {
   launch(kernel, dim3(p.tiles, p.splits), P::block, product_bytes<P, a_deep, b_deep>(slabs), stream, p);
 }
 
-template <class P, bool a_deep, bool b_deep, Extra extra = Extra::none>
-void launch_products(cudaStream_t stream, const Products& p) {
-  with_either<true, false>(p.exact, [&](auto exact) { launch_kernel<P, a_deep, b_deep, extra, exact()>(stream, p); });
-}
-
 }  // namespace
 
 template <bool a_deep, bool b_deep>
@@ -683,14 +678,15 @@ void ProductPlanner::run_tiles(Products& p) {
   const auto run_plan = [&](auto plan) {
     using P = decltype(plan);
     share_depth<P>(p, backend_);
-    if constexpr (a_deep && b_deep) {
-      if (p.biased) return launch_products<P, true, true, Extra::biases>(backend_.stream(), p);
-    }
-    if constexpr (a_deep && !b_deep) {
-      if (p.finish == Finish::gate_up_backward)
-        return launch_products<P, true, false, Extra::gate_up>(backend_.stream(), p);
-    }
-    launch_products<P, a_deep, b_deep>(backend_.stream(), p);
+    with_either<true, false>(p.exact, [&](auto exact) {
+      if constexpr (a_deep && b_deep) {
+        if (p.biased) return launch_kernel<P, true, true, Extra::biases, exact()>(backend_.stream(), p);
+      } else if constexpr (a_deep) {
+        if (p.finish == Finish::gate_up_backward)
+          return launch_kernel<P, true, false, Extra::gate_up, exact()>(backend_.stream(), p);
+      }
+      launch_kernel<P, a_deep, b_deep, Extra::none, exact()>(backend_.stream(), p);
+    });
   };
   const auto run = [&](auto plan) {
     using P = decltype(plan);
@@ -739,11 +735,10 @@ Products ProductPlanner::none_yet() const {
 
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const KeptInput& kept) {
+  if (!kept.numbers.defined() && few_row_projections(*this, x, weights, biases, results)) return;
   if (products_.project_rounded(x, weights, results, kept) || products_.project_split(x, weights, results))
     return add_biases(biases, results);
-  if (weights.size() == 1 ? products_.thin_product(false, true, x, weights[0], {results[0], false})
-                          : thin_projections(*this, x, weights, results))
-    return add_biases(biases, results);
+  if (products_.thin_projections(x, weights, results)) return add_biases(biases, results);
   Products p = products_.none_yet();
   if (is_one_launch(weights.size()) && x.columns() > 0) {
     p.count = unsigned(weights.size());
@@ -766,9 +761,7 @@ void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> w
 }
 
 void CudaBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
-  if (!c.wanted() ||
-      (a.size() == 1 ? products_.thin_product(false, false, a[0], b[0], c) : thin_input_gradient(*this, a, b, c)))
-    return;
+  if (!c.wanted() || products_.thin_input_gradient(a, b, c)) return;
   Products p = products_.none_yet();
   if (is_one_launch(a.size())) {
     p.count = unsigned(a.size());
@@ -800,11 +793,7 @@ void CudaBackend::sum_biases(std::span<const Tensor> dresults, std::span<const G
 
 void ProductPlanner::multiply_gradients(std::span<const Tensor> dresults, const Tensor& x,
                                         std::span<const Grad> dweights) {
-  if (dresults.size() == 1 && dweights[0].wanted() && thin_product(true, false, dresults[0], x, dweights[0])) return;
-  if (has_thin_gradients(dresults, x, dweights)) {
-    launch_kept_gradients();  // a collected gradient may have the same destination
-    return thin_weight_gradients(backend_, dresults, x, dweights);
-  }
+  if (thin_weight_gradients(dresults, x, dweights)) return;
   Products p = none_yet();
   if (is_one_launch(dresults.size()) && x.rows() > 0 && are_apart(dweights)) {
     for (std::size_t i = 0; i < dresults.size(); ++i) {
@@ -852,6 +841,8 @@ void ProductPlanner::launch_kept_gradients() {
 
 void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g,
                                  const Tensor& u, const Tensor& h) {
+  const Tensor weights[] = {gate, up}, results[] = {g, u};
+  if (few_row_projections(*this, x, weights, {}, results)) return silu_multiply(g, u, h);
   Products p = products_.none_yet();
   p.finish = Finish::gate_up;
   p.count = 1;  // both products run through one depth together

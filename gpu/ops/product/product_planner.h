@@ -32,6 +32,11 @@ class ProductPlanner {
                     const Tensor& c, bool of_any_size);
   /// c = op(a) op(b) where a is tall and one extent is a few numbers, in float32 arithmetic; false otherwise.
   bool thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c);
+  /// The same for projections of one input, results[i] = x weights[i]^T, and their gradients, dx = sum over i of
+  /// dresults[i] weights[i] and dweights[i] = dresults[i]^T x: one projection, or two in one kernel.
+  bool thin_projections(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results);
+  bool thin_input_gradient(std::span<const Tensor> dresults, std::span<const Tensor> weights, const Grad& dx);
+  bool thin_weight_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights);
   /// Empty products of the back end's precision: exact in fp32, otherwise the kernel rounds operands to tf32 as it
   /// reads them. That holds in bf16 too, where rounding would need launches of its own.
   device::Products none_yet() const;

@@ -308,36 +308,39 @@ bool can_sum_gradients(std::int64_t count, const Tensor& wide) {
 
 }  // namespace
 
-bool thin_projections(const CudaBackend& backend, const Tensor& x, std::span<const Tensor> weights,
-                      std::span<const Tensor> results) {
+bool ProductPlanner::thin_projections(const Tensor& x, std::span<const Tensor> weights,
+                                      std::span<const Tensor> results) {
+  if (weights.size() == 1) return thin_product(false, true, x, weights[0], {results[0], false});
   const std::int64_t outputs = rows_of_all(weights);
   if (!are_pair(weights) || !are_float(weights) || !are_float(results) || !can_multiply_outputs(x, outputs))
     return false;
   multiply_outputs(
-      backend, x, small_matrix(weights, true),
+      backend_, x, small_matrix(weights, true),
       {sink_of({results[0], false}), sink_of({results.back(), false}), unsigned(weights[0].rows()), unsigned(outputs)});
   return true;
 }
 
-bool thin_input_gradient(const CudaBackend& backend, std::span<const Tensor> dresults, std::span<const Tensor> weights,
-                         const Grad& dx) {
-  const bool is_thin_sum = are_pair(weights) && are_float(weights) && are_float(dresults) &&
-                           can_multiply_depth(dresults[0], rows_of_all(weights), dx);
-  if (is_thin_sum) multiply_depth(backend, dresults, small_matrix(weights, true), dx);
-  return is_thin_sum;
+bool ProductPlanner::thin_input_gradient(std::span<const Tensor> dresults, std::span<const Tensor> weights,
+                                         const Grad& dx) {
+  if (weights.size() == 1) return thin_product(false, false, dresults[0], weights[0], dx);
+  if (!are_pair(weights) || !are_float(weights) || !are_float(dresults) ||
+      !can_multiply_depth(dresults[0], rows_of_all(weights), dx))
+    return false;
+  multiply_depth(backend_, dresults, small_matrix(weights, true), dx);
+  return true;
 }
 
-bool has_thin_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights) {
-  std::int64_t count = 0;
-  for (const Tensor& dresult : dresults) count += dresult.columns();
-  const bool all = std::all_of(dweights.begin(), dweights.end(),
-                               [](const Grad& dw) { return dw.wanted() && dw.tensor.dtype == DType::f32; });
-  return all && dresults.size() == 2 && are_apart(dweights) && are_float(dresults) && can_sum_gradients(count, x);
-}
-
-void thin_weight_gradients(const CudaBackend& backend, std::span<const Tensor> dresults, const Tensor& x,
-                           std::span<const Grad> dweights) {
-  sum_gradients(backend, dresults, x, dweights, false);
+bool ProductPlanner::thin_weight_gradients(std::span<const Tensor> dresults, const Tensor& x,
+                                           std::span<const Grad> dweights) {
+  const bool are_all = std::all_of(dweights.begin(), dweights.end(),
+                                   [](const Grad& dw) { return dw.wanted() && dw.tensor.dtype == DType::f32; });
+  if (dresults.size() == 1) return dweights[0].wanted() && thin_product(true, false, dresults[0], x, dweights[0]);
+  if (!are_all || dresults.size() != 2 || !are_apart(dweights) || !are_float(dresults) ||
+      !can_sum_gradients(dresults[0].columns() + dresults[1].columns(), x))
+    return false;
+  launch_kept_gradients();  // a collected gradient may have the same destination
+  sum_gradients(backend_, dresults, x, dweights, false);
+  return true;
 }
 
 bool ProductPlanner::thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c) {
