@@ -62,6 +62,12 @@ class CudaGraph final : public DeviceGraph {
   cudaStream_t stream_;
 };
 
+/// False after an error, which the next call then does not report again.
+bool succeeds(cudaError_t status) {
+  if (status != cudaSuccess) cudaGetLastError();
+  return status == cudaSuccess;
+}
+
 bool is_recorded(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), "asking whether a graph is captured");
@@ -240,12 +246,12 @@ void CudaBackend::end_transfers() {
 
 void CudaBackend::pin_host(void* address, std::size_t bytes) {
   stream();
-  if (cudaHostRegister(address, bytes, cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
+  succeeds(cudaHostRegister(address, bytes, cudaHostRegisterDefault));
 }
 
 void CudaBackend::unpin_host(void* address) {
   stream();
-  if (cudaHostUnregister(address) != cudaSuccess) cudaGetLastError();
+  succeeds(cudaHostUnregister(address));
 }
 
 // Where the system or the GPUs do not allow sharing, the error is ignored and the caller copies through the host.
@@ -253,25 +259,19 @@ MemoryKey CudaBackend::key_to(void* address) {
   stream();
   cudaIpcMemHandle_t handle{};
   static_assert(sizeof(handle) == sizeof(MemoryKey));
-  if (cudaIpcGetMemHandle(&handle, address) != cudaSuccess) {
-    cudaGetLastError();
-    return {};
-  }
-  return std::bit_cast<MemoryKey>(handle);
+  return succeeds(cudaIpcGetMemHandle(&handle, address)) ? std::bit_cast<MemoryKey>(handle) : MemoryKey{};
 }
 
 void* CudaBackend::open_memory(const MemoryKey& key) {
   stream();
   void* address = nullptr;
   const auto handle = std::bit_cast<cudaIpcMemHandle_t>(key);
-  if (cudaIpcOpenMemHandle(&address, handle, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess) return address;
-  cudaGetLastError();
-  return nullptr;
+  return succeeds(cudaIpcOpenMemHandle(&address, handle, cudaIpcMemLazyEnablePeerAccess)) ? address : nullptr;
 }
 
 void CudaBackend::close_memory(void* address) {
   stream();
-  if (cudaIpcCloseMemHandle(address) != cudaSuccess) cudaGetLastError();
+  succeeds(cudaIpcCloseMemHandle(address));
 }
 
 cudaStream_t CudaBackend::stream() const {
@@ -336,8 +336,8 @@ void CudaBackend::expect_side_by_side(std::size_t back_ends) {
   stream();
   const std::size_t expected = std::max<std::size_t>(back_ends, living);
   const bool are_many = back_ends > 1 && 2 * expected > std::thread::hardware_concurrency();
-  if (cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto) != cudaSuccess)
-    cudaGetLastError();  // they wait as before
+  succeeds(
+      cudaSetDeviceFlags(are_many ? cudaDeviceScheduleBlockingSync : cudaDeviceScheduleAuto));  // or wait as before
 }
 
 std::string CudaBackend::name() const { return "cuda"; }
@@ -505,11 +505,8 @@ std::unique_ptr<Backend> make_cuda_backend(int device, std::string* why_not) {
 
 CudaMemory cuda_device_memory(int device) {
   CudaMemory memory;
-  if (make_current(device) != cudaSuccess || cudaMemGetInfo(&memory.free, &memory.total) != cudaSuccess) {
-    cudaGetLastError();
-    return {};
-  }
-  return memory;
+  const bool is_known = succeeds(make_current(device)) && succeeds(cudaMemGetInfo(&memory.free, &memory.total));
+  return is_known ? memory : CudaMemory{};
 }
 
 }  // namespace afterglow

@@ -1,8 +1,4 @@
 // Symmetric eigenproblems in float64 by cuSOLVER's divide and conquer.
-#include <cuda_runtime_api.h>
-#include <cusolverDn.h>
-
-#include "gpu/cuda.h"
 #include "gpu/ops/eigen/solver_memory.h"
 
 namespace afterglow {
@@ -34,12 +30,7 @@ bool solve(cusolverDnHandle_t solver, int n, double* matrix, double* values) {
 }  // namespace
 
 bool cuda_symmetric_eigen(int n, double* matrix, double* values) {
-  if (cuda_devices().devices.empty()) return false;
-  cusolverDnHandle_t solver = nullptr;
-  if (cusolverDnCreate(&solver) != CUSOLVER_STATUS_SUCCESS) return false;
-  const bool solved = solve(solver, n, matrix, values);
-  cusolverDnDestroy(solver);
-  return solved;
+  return with_solver([&](cusolverDnHandle_t solver) { return solve(solver, n, matrix, values); });
 }
 
 }  // namespace afterglow

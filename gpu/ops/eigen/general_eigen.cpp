@@ -1,10 +1,6 @@
 // Eigenvalues of general matrices in float64 by cuSOLVER's Hessenberg reduction and QR iteration.
-#include <cuda_runtime_api.h>
-#include <cusolverDn.h>
-
 #include <vector>
 
-#include "gpu/cuda.h"
 #include "gpu/ops/eigen/solver_memory.h"
 
 namespace afterglow {
@@ -44,15 +40,13 @@ bool solve(cusolverDnHandle_t solver, cusolverDnParams_t params, int n, const do
 }  // namespace
 
 bool cuda_general_eigenvalues(int n, const double* matrix, std::complex<double>* values) {
-  if (cuda_devices().devices.empty()) return false;
-  cusolverDnHandle_t solver = nullptr;
-  cusolverDnParams_t params = nullptr;
-  if (cusolverDnCreate(&solver) != CUSOLVER_STATUS_SUCCESS) return false;
-  const bool solved =
-      cusolverDnCreateParams(&params) == CUSOLVER_STATUS_SUCCESS && solve(solver, params, n, matrix, values);
-  if (params != nullptr) cusolverDnDestroyParams(params);
-  cusolverDnDestroy(solver);
-  return solved;
+  return with_solver([&](cusolverDnHandle_t solver) {
+    cusolverDnParams_t params = nullptr;
+    if (cusolverDnCreateParams(&params) != CUSOLVER_STATUS_SUCCESS) return false;
+    const bool solved = solve(solver, params, n, matrix, values);
+    cusolverDnDestroyParams(params);
+    return solved;
+  });
 }
 
 }  // namespace afterglow

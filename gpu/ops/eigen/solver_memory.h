@@ -1,10 +1,23 @@
-// Device memory of one cuSOLVER call.
+// Device memory and handle of one cuSOLVER call.
 #pragma once
 #include <cuda_runtime_api.h>
+#include <cusolverDn.h>
 
 #include <cstddef>
 
+#include "gpu/cuda.h"
+
 namespace afterglow {
+
+/// solve(handle), or false without a GPU.
+template <class Solve>
+bool with_solver(const Solve& solve) {
+  cusolverDnHandle_t solver = nullptr;
+  if (cuda_devices().devices.empty() || cusolverDnCreate(&solver) != CUSOLVER_STATUS_SUCCESS) return false;
+  const bool solved = solve(solver);
+  cusolverDnDestroy(solver);
+  return solved;
+}
 
 class SolverMemory {
  public:

@@ -371,11 +371,6 @@ __global__ void __launch_bounds__(threads)
     to.to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x_at(row, n) * pull);
 }
 
-template <class T>
-bool has_many_rows(const RopeHeads<T>& in) {
-  return in.rows > max_narrow_rows;
-}
-
 /// Whether pairs of vectors that are `stride` apart can be read at once; true for null.
 template <class N>
 bool in_pairs(const N* data, std::size_t stride = 2) {
@@ -399,7 +394,7 @@ bool with_lanes(const RopeHeads<T>& in, bool whole, const Body& body) {
       in.heads * in.states > 4 * max_threads)
     return false;
   return with_lanes_of_fours(in.states, [&](auto lanes) {
-    with_either<1u, 2u>(has_many_rows(in) && in.pairs <= lanes, [&](auto pairs) { body(lanes, pairs); });
+    with_either<1u, 2u>(in.rows > max_narrow_rows && in.pairs <= lanes, [&](auto pairs) { body(lanes, pairs); });
     return true;
   });
 }
@@ -407,7 +402,7 @@ bool with_lanes(const RopeHeads<T>& in, bool whole, const Body& body) {
 /// Blocks of `many` rows each when there are many rows; otherwise, and at least, `at_once` rows.
 template <class T>
 unsigned blocks_of(const RopeHeads<T>& in, unsigned many, unsigned at_once) {
-  return blocks_for(in.rows, has_many_rows(in) && many > at_once ? many : at_once);
+  return blocks_for(in.rows, in.rows > max_narrow_rows && many > at_once ? many : at_once);
 }
 
 /// The gradients of weight and bias in launches of their own.
@@ -442,7 +437,7 @@ void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradi
   if (in.rows == 0) return;
   // A gradient to be accumulated may still be computed on the side stream, so the sums run there.
   const bool wanted = dweight.wanted() || dbias.wanted();
-  const bool sums_weights = wanted && has_many_rows(in) && !dweight.accumulate && !dbias.accumulate;
+  const bool sums_weights = wanted && in.rows > max_narrow_rows && !dweight.accumulate && !dbias.accumulate;
   const bool whole = in_pairs(to.to_x.rows.data, to.to_x.rows.stride) && in_pairs(to.of_heads) && to_theta.rows.dense;
   const unsigned weights = (in.heads + 1) * in.states;
   float* partials = nullptr;

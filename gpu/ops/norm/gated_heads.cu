@@ -203,11 +203,6 @@ __global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads<
   }
 }
 
-template <class T>
-bool has_many_rows(const GatedHeads<T>& in) {
-  return in.rows > max_narrow_rows;
-}
-
 /// Calls body with the lanes of a head and the rows of a block at a time, as compile-time constants; false when heads
 /// are not a supported number of fours, or `whole` says that rows cannot be read so.
 template <class T, class Body>
@@ -217,7 +212,7 @@ bool with_head_lanes(const GatedHeads<T>& in, bool whole, const Body& body) {
       reinterpret_cast<std::uintptr_t>(in.weight) % 16 != 0)
     return false;
   return with_lanes_of_fours(in.width, [&](auto lanes) {
-    with_either<many_together, 1u>(has_many_rows(in), [&](auto together) { body(lanes, together); });
+    with_either<many_together, 1u>(in.rows > max_narrow_rows, [&](auto together) { body(lanes, together); });
     return true;
   });
 }
@@ -230,7 +225,7 @@ unsigned block_of(const GatedHeads<T>& in) {
 /// The number of gradient blocks; if they sum the weight's gradient, at most as many as partial sums have room for.
 template <class T>
 unsigned gradient_blocks(const GatedHeads<T>& in, bool sums_weight, unsigned weights) {
-  if (!has_many_rows(in)) return sums_weight ? at_most(in.rows, max_sums) : in.rows;
+  if (in.rows <= max_narrow_rows) return sums_weight ? at_most(in.rows, max_sums) : in.rows;
   if (!sums_weight) return blocks_for(in.rows, many_together);
   return at_most(blocks_for(in.rows, many_rows), max_partials / weights);
 }
@@ -253,7 +248,7 @@ void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const Si
   if (in.rows == 0) return;
   // A gradient to be accumulated may still be computed on the side stream, so its sum runs there. So does that of few
   // rows and many weights.
-  const bool sums_weight = dweight.wanted() && !dweight.accumulate && (has_many_rows(in) || in.one_weight);
+  const bool sums_weight = dweight.wanted() && !dweight.accumulate && (in.rows > max_narrow_rows || in.one_weight);
   const unsigned blocks = gradient_blocks(in, sums_weight, weights);
   float* partials = nullptr;
   const bool by_rows =

@@ -477,14 +477,9 @@ ConvInputs<T> conv_inputs(const Tensor& x, const Tensor& weight, const Tensor& b
           unsigned(x.shape[0]), unsigned(x.shape[1]), unsigned(x.shape[2]), taps};
 }
 
-/// Calls body with a capacity of taps, as a compile-time constant.
-template <class T, class Body>
-void with_reach(const ConvInputs<T>& in, const Body& body) {
-  with_capacity<few_taps, max_taps>(in.taps, body);
-}
-
-/// The same, and with the channels of a thread: four if there are enough tokens, channels can be read by fours, and
-/// registers suffice. `sums` and the bias are dense; `others` are dense or have the rows of `in.x`.
+/// Calls body with the channels of a thread and a capacity of taps, as compile-time constants: four channels if there
+/// are enough tokens, they can be read by fours, and registers suffice. `sums` and the bias are dense; `others` are
+/// dense or have the rows of `in.x`.
 template <class T, class Body>
 void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initializer_list<Rows<T>> others,
                    const Body& body) {
@@ -492,7 +487,7 @@ void with_channels(const ConvInputs<T>& in, const Rows<float>& sums, std::initia
                      in_pieces<4>(in.x) && in_pieces<4>(sums) && reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0 &&
                      std::all_of(others.begin(), others.end(), in_pieces<4, T>);
   if (fours) return body(std::integral_constant<unsigned, 4>(), std::integral_constant<unsigned, few_taps>());
-  with_reach(in, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
+  with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) { body(std::integral_constant<unsigned, 1>(), reach); });
 }
 
 /// Calls body with the lanes of a head, as a compile-time constant; 0 if heads are not divided.
@@ -517,7 +512,7 @@ dim3 stretches(const ConvInputs<T>& in, unsigned width, const Extra& extra) {
 template <class T, class Extra, class Sums>
 void launch_backward(CudaBackend& backend, const ConvInputs<T>& in, const float* before, const Tensor& dy,
                      const ConvolutionGrads& to, const Extra& extra, bool sums, const Sums& sum_more) {
-  with_reach(in, [&](auto reach) {
+  with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) {
     if (sums) {
       const SideStream side(backend);
       sum_more();
@@ -634,7 +629,7 @@ void CudaBackend::conv_with_steps(const Convolution& conv, const Tensor& y, cons
   with_stored_type(conv.x, [&]<class T>(T) {
     const ConvInputs<T> in = conv_inputs<T>(conv.x, conv.weight, conv.bias);
     const ExtraRow<PutSizes<T>> extra{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())};
-    with_reach(in, [&](auto reach) {
+    with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) {
       launch(*this, "conv_with_steps", conv_kernel<1, reach, 0, T, ExtraRow<PutSizes<T>>>, stretches(in, 1, extra),
              threads, in, 0.0f, conv.before.as<float>(), y.as<T>(), extra);
     });
