@@ -17,15 +17,19 @@ class FigureCache {
  public:
   const std::vector<Figure>& figures(const PlotKind& kind, const std::shared_ptr<const Observation>& observation,
                                      const Selection& selection);
+  /// Draws a second observation over the first one in every plot; null: none.
+  void compare(std::shared_ptr<const Observation> second) { second_ = std::move(second); }
+  const std::shared_ptr<const Observation>& second() const { return second_; }
 
  private:
   struct Entry {
-    std::shared_ptr<const Observation> observation;
+    std::shared_ptr<const Observation> observation, second;
     Selection selection;
     std::vector<Figure> figures;
   };
   RecentlyUsed<Entry> entries_;
-  CurveStore curves_;
+  std::shared_ptr<const Observation> second_;
+  CurveStore curves_, second_curves_;
 };
 
 struct Frame {

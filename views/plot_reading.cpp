@@ -74,14 +74,6 @@ std::string law_text(const Fit& fit, Scale x_scale, Scale y_scale, const std::st
   return x_scale == Scale::log ? text + " per decade" : "slope " + text;
 }
 
-/// A place on an axis: the name of its tick, else the number.
-std::string place_text(const Axis& axis, double at, int digits) {
-  for (const AxisTick& tick : axis.ticks) {
-    if (tick.at == at && !tick.label.empty()) return tick.label;
-  }
-  return number_text(at, digits);
-}
-
 /// A row or column of a map: its name, after its number if several have the same name, as tokens do.
 std::string place_text(const std::vector<std::string>& names, int index) {
   const std::string number = std::to_string(index);

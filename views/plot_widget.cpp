@@ -164,7 +164,9 @@ void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry
 /// The dot of the mode that the answers need most, for the hint about dragging.
 void note_hinted_dot(Frame& frame, const Figure& figure, const FigureGeometry& geometry) {
   for (const DrawnPoint& drawn : geometry.points) {
-    const DotMode mode = std::get<Scatter>(figure.series[drawn.series]).points[drawn.point].mode;
+    const auto& scatter = std::get<Scatter>(figure.series[drawn.series]);
+    const DotMode mode = scatter.points[drawn.point].mode;
+    if (scatter.is_outlined) continue;
     if (mode.number == frame.state.hints.mode && mode.number >= 0 && !mode.is_pair)
       frame.state.hints.dot = Point{drawn.place.x + drawn.radius, drawn.place.y};
   }
@@ -379,9 +381,10 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const Hovered over = response.hovered ? hovered_parts(frame, geometry, hidden) : Hovered{};
   const auto& point = over.point;
   if (point) {
-    const ScatterPoint& dot = std::get<Scatter>(figure.series[point->series]).points[point->point];
-    response.hovered_point = dot.id;
-    response.hovered_mode = dot.mode;
+    const auto& scatter = std::get<Scatter>(figure.series[point->series]);
+    const ScatterPoint& dot = scatter.points[point->point];
+    if (!scatter.is_outlined) response.hovered_point = dot.id;  // a mode of a second run is only read
+    if (!scatter.is_outlined) response.hovered_mode = dot.mode;
     response.beside = {point->place.x + point->radius, point->place.y};
   }
   if (point || over.label) ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);

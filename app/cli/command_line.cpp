@@ -162,6 +162,7 @@ void add_plot(CLI::App* command, PlotOptions& options) {
   command->add_option("kind", options.kind)->required();
   add_start(*command, options.start);
   command->add_option("--snapshot", options.snapshots);
+  command->add_option("--against", options.against);
   add_step(*command, options.start.step);
   command->add_option("--steps", options.until)->check(number_from(std::int64_t{0}));
   command->add_option("--svg", options.svg);
@@ -434,20 +435,30 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
     options.session.opened = std::make_shared<SavedRun>(read_text(words[1]));
     return;
   }
-  if (!is_file && !is_preset(word) && !is_lesson(word)) refuse_unknown_word(app, word);
-  if (words.size() > 1)
-    throw Error(ExitCode::usage, "the window opens one file or preset; \"", words[1], "\" is one too many");
+  const bool is_step = word.find('@') != word.npos && !is_file;
+  for (const std::string& one : words) {
+    if (one.find('@') == one.npos && !std::filesystem::exists(one) && !is_preset(one) && !is_lesson(one))
+      refuse_unknown_word(app, one);
+  }
+  if (words.size() > 2)
+    throw Error(ExitCode::usage, "the window compares two files or presets; \"", words[2], "\" is one too many");
   if (!start.preset.empty() || !start.recipe.empty())
     throw Error(ExitCode::usage, "give only one of \"", word, "\", --preset and --recipe");
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
     open_lesson(word);  // reports a fault before a window opens
+    if (words.size() > 1)
+      throw Error(ExitCode::usage, "a lesson is compared with nothing; leave \"" + words[1] + "\" out");
     options.lesson = word;
     return;
   }
-  if (is_file) {
+  if (words.size() > 1) {
+    open_named(words[1], newest_state);  // reports a fault before a window opens
+    options.against = words[1];
+  }
+  if (is_file || is_step) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw Error(ExitCode::usage, "a file opens unchanged; --set, --data and --seed need --preset or --recipe");
-    options.session.opened = std::make_shared<SavedRun>(open_saved_run(word, newest_state));
+    options.session.opened = std::make_shared<SavedRun>(open_named(word, newest_state));
     return;
   }
   start.preset = word;

@@ -65,6 +65,7 @@ struct PlotOptions {
   StartOptions start;
   TextOptions text;                    ///< the sequence that is plotted
   std::vector<std::string> snapshots;  ///< the first is plotted; a forecast shows the others over it
+  std::string against;                 ///< what is drawn over it with outlines (open_named); empty: nothing
   std::int64_t until = -1;             ///< step to plot; -1: the step that the recipe shows, or its end
   std::string layer;                   ///< its number or name; empty: the first layer that the plot can show
   int head = -1, token = -1, power = -1, number = -1;

@@ -18,6 +18,7 @@
 #include "core/io/wording.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
+#include "views/plots/same_sequence.h"
 
 namespace afterglow {
 
@@ -219,7 +220,10 @@ const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& fig
   if (figures.empty())
     throw Error(ExitCode::bad_input, "plot ", options.kind, " has nothing to show of ", observation.preset, ": ",
                 kind.subtitle(observation, selection_of(options, layer)), layers_that_fit(kind, observation.model));
-  const auto number = static_cast<std::size_t>(std::max(0, options.number));
+  // Of a map that is compared, the difference.
+  const auto place = std::ranges::find(figures, figures.front().id + "_difference", &Figure::id) - figures.begin();
+  const bool is_map = options.number < 0 && std::cmp_less(place, figures.size());
+  const auto number = static_cast<std::size_t>(is_map ? place : std::max(0, options.number));
   if (number >= figures.size())
     throw Error(ExitCode::usage, "plot ", options.kind, " has no figure ", number, "; there are ", list_of(figures));
   const Figure& figure = figures[number];
@@ -228,12 +232,14 @@ const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& fig
               ": the snapshot has no curves up to there; give --preset or --recipe instead, which train to it");
 }
 
-/// Writes the chosen figure of an observation.
-nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, const PlotOptions& options, int layer,
-                          const CommonOptions& common, Output& output) {
+/// Writes the chosen figure of an observation, with that of a second one over it (null: none).
+nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, const Observation* second,
+                          const PlotOptions& options, int layer, const CommonOptions& common, Output& output) {
   require_shown(kind, observation, layer, options.head, options.token);
-  CurveStore curves;
-  const std::vector<Figure> figures = prepared_figures(kind, observation, selection_of(options, layer), curves);
+  CurveStore curves, second_curves;
+  const Selection selection = selection_of(options, layer);
+  std::vector<Figure> figures = prepared_figures(kind, observation, selection, curves);
+  if (second) figures = compared_figures(kind, std::move(figures), *second, selection, second_curves);
   const Figure& figure = chosen_figure(kind, figures, observation, options, layer);
   const nlohmann::json written = write_to_paths(figure, options, common, "", output);
   nlohmann::json result = {{"plot", options.kind},
@@ -244,6 +250,11 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
                            {"summary", summary_of(figure)},
                            {"numbers", numbers_json(figure)},
                            {"files", written}};
+  if (second) {
+    result["against"] = {{"preset", second->preset}, {"step", second->step}, {"checksum", second->checksum}};
+    result["differs"] = figure.subtitle.substr(0, figure.subtitle.find(" · "));
+    output.line(result["differs"].get<std::string>());
+  }
   if (!figure.table.empty()) result["table"] = table_json(figure);
   return result;
 }
@@ -312,6 +323,29 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
   return analysed.observe(analyses_for(options.kind), [] { Interruption::check("while the plot was made"); });
 }
 
+/// Analyses a run, or a recipe at the wanted step. With a first observation it is the run of --against, which reads the
+/// tokens of the first; else `layer` becomes the number of the chosen layer.
+Observation observe_run(const SavedRun& saved, const PlotKind& kind, const PlotOptions& options, int& layer,
+                        const Observation* first, const CommonOptions& common, Output& output) {
+  say_notes(saved, output);
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  AnalysedRun analysed(saved, *backend);
+  const Observation untrained = analysed.describe();
+  if (first && !fits(kind, untrained.model)) return untrained;
+  require_fit(kind, untrained);
+  if (!first) layer = layer_of_name(options.layer, untrained.model);
+  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
+  Observation observation = observe(analysed, options, layer, output);
+  const std::optional<Command> same = first ? same_sequence(*first, observation) : std::nullopt;
+  if (!same) return observation;
+  try {
+    analysed.ask(*same);
+  } catch (const Error& error) {
+    output.message("B reads a sequence of its own: " + std::string(error.what()));
+  }
+  return observe(analysed, options, layer, output);
+}
+
 }  // namespace
 
 const PlotKind& plot_kind_named(const std::string& name) {
@@ -329,22 +363,22 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   require_path(options);
   if (!kind.needs_model && !options.layer.empty())
     throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no --layer");
-  if (!kind.needs_model) return write_plot(kind, observation_without_model(kind, options), options, -1, common, output);
+  if (!kind.needs_model && !options.against.empty())
+    throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no --against");
+  if (!kind.needs_model)
+    return write_plot(kind, observation_without_model(kind, options), nullptr, options, -1, common, output);
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
   if (saved.folder && options.until >= 0)
     throw Error(ExitCode::usage, "--steps trains; --step N chooses a checkpoint of ", start.snapshot);
-  say_notes(saved, output);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
-  AnalysedRun analysed(saved, *backend);
-  const Observation untrained = analysed.describe();
-  require_fit(kind, untrained);
-  const int layer = layer_of_name(options.layer, untrained.model);
-  if (!saved.snapshot) train_to_shown_step(analysed, saved.recipe, options.until, output);
-  const Observation observation = observe(analysed, options, layer, output);
+  int layer = -1;
+  const Observation observation = observe_run(saved, kind, options, layer, nullptr, common, output);
+  std::optional<Observation> second;
+  if (!options.against.empty())
+    second = observe_run(open_named(options.against), kind, options, layer, &observation, common, output);
   Interruption::check("before the plot was written");
-  return write_plot(kind, observation, options, layer, common, output);
+  return write_plot(kind, observation, second ? &*second : nullptr, options, layer, common, output);
 }
 
 }  // namespace afterglow

@@ -5,6 +5,7 @@
 
 #include "core/engine/training/trainer.h"
 #include "core/io/checksum.h"
+#include "core/io/number_text.h"
 #include "core/io/terminal_text.h"
 #include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"
@@ -69,7 +70,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   if (named > 1) throw Error(ExitCode::usage, "give only one of --preset, --recipe and a snapshot");
   SavedRun moment;
   if (!options.snapshot.empty()) {
-    moment = open_saved_run(options.snapshot, options.step);
+    moment = open_named(options.snapshot, options.step);
     if (!moment.has_weights())
       throw Error(ExitCode::bad_input, options.snapshot,
                   ": this file has no weights to continue from; give a snapshot (.safetensors) or the folder of a "
@@ -172,6 +173,16 @@ SavedRun open_with_weights(const std::string& path, std::int64_t step, const std
   set_precision(saved, common);
   say_notes(saved, output);
   return saved;
+}
+
+SavedRun open_named(const std::string& word, std::int64_t step) {
+  const bool is_file = std::filesystem::exists(word);
+  const std::size_t at = word.rfind('@');
+  const auto named = at == word.npos || is_file ? std::nullopt : parse_whole_number(word.substr(at + 1));
+  if (named) return open_saved_run(word.substr(0, at), *named);
+  const bool is_preset = std::ranges::any_of(presets(), [&](const Preset& one) { return one.name == word; });
+  if (!is_file && is_preset) return {parse_recipe(find_preset(word).text, "preset"), std::nullopt};
+  return open_saved_run(word, step);
 }
 
 void make_folder(const std::filesystem::path& folder) {

@@ -58,6 +58,10 @@ nlohmann::json say_series(const Task& task, Output& output);
 SavedRun open_with_weights(const std::string& path, std::int64_t step, const std::string& need,
                            const CommonOptions& common, Output& output);
 
+/// What a comparison names: a preset, a file or folder, or a checkpoint of a folder as "run@500"; without a step the
+/// one that open_saved_run chooses for `step`. Prints no notes.
+SavedRun open_named(const std::string& word, std::int64_t step = no_step);
+
 /// Creates a folder for results, if it does not exist, and tests a file in it, before the work begins.
 void make_folder(const std::filesystem::path& folder);
 

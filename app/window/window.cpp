@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "app/cli/interruption.h"
+#include "app/cli/start.h"
 #include "app/window/window_loop.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/io/folders.h"
@@ -47,6 +48,16 @@ class SessionSource final : public ObservationSource {
   Session session_;
 };
 
+std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionOptions options) {
+  const auto saved = std::make_shared<SavedRun>(open_named(word, newest_state));
+  const bool trains = !saved->has_weights();
+  options.opened = saved;
+  options.at_end = {};
+  auto source = std::make_unique<SessionSource>("", options);
+  if (trains) source->send({"run"});
+  return source;
+}
+
 }  // namespace
 
 void run_window(const WindowOptions& wanted) {
@@ -60,7 +71,8 @@ void run_window(const WindowOptions& wanted) {
   const Interruption noticed;  // until the run is saved
   {
     SessionSource source(options.recipe, options.session);
-    WindowLoop(options, source).run(Interruption::wanted);
+    const auto open = [&](const std::string& word) { return open_second(word, options.session); };
+    WindowLoop(options, source, open).run(Interruption::wanted);
   }
   Interruption::check("while the window was open");
 }

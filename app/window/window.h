@@ -8,8 +8,9 @@
 namespace afterglow {
 
 struct WindowOptions {
-  std::string recipe;  ///< JSON text that the session starts from
-  std::string lesson;  ///< name or file of a lesson that is opened at the start; empty: none
+  std::string recipe;   ///< JSON text that the session starts from
+  std::string lesson;   ///< name or file of a lesson that is opened at the start; empty: none
+  std::string against;  ///< the run that is compared with it (open_named in app/cli/start.h); empty: none
   SessionOptions session;
   std::string theme;           ///< dark, light or projector; empty: as saved
   double scale = 0;            ///< scale of everything; 0: as saved, 1 at first

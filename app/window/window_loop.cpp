@@ -142,9 +142,10 @@ void follow_opening(PageState& page, const Observation& observation, CommandQueu
 
 }  // namespace
 
-WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source)
+WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source, OpenSecond open_second)
     : options_(options),
       source_(source),
+      open_second_(std::move(open_second)),
       settings_(is_automatic(options) ? WindowSettings()
                                       : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
@@ -189,7 +190,9 @@ void WindowLoop::start_page() {
   actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
   window_.on_drop = [this](const std::string& path) { open_dropped(path); };
+  actions_.compare_with = [this](const std::string& word) { compare_with(word); };
   if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});
+  if (!options_.against.empty()) commands_.send("against", {{"open", options_.against}});
   page_.has_presenter = options_.has_presenter;
 }
 
@@ -239,7 +242,8 @@ void WindowLoop::wait_for_reason() {
     if (!script_.is_done()) due = last_frame_ + (window_.is_software() ? fastest : shortest_frame());
     if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid())
       due = last_frame_ + fastest;
-    if (source_.revision() != revision_) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
+    const bool is_news = source_.revision() != revision_ || (second_ && second_->has_news());
+    if (is_news) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
     due = std::min(due, std::max(page_.wake_at, last_frame_ + display_interval));
     follow_presenter();
     if (due <= now) return;
@@ -268,8 +272,21 @@ bool WindowLoop::change_view_back(const Command& command) {
   return is_changed || is_in_vain;
 }
 
+void WindowLoop::compare_with(const std::string& word) {
+  second_.reset();
+  if (!word.empty() && open_second_)
+    second_.emplace(open_second_(word), word.find('@') != word.npos && !std::filesystem::exists(word));
+}
+
+void WindowLoop::follow_second() {
+  figures_.compare(second_ ? second_->observe(*observation_, page_.asked) : nullptr);
+  const std::optional<std::string> problem = second_ ? second_->new_problem() : std::nullopt;
+  if (problem) add_note(page_, Severity::warning, "B: " + *problem, window_time());
+}
+
 void WindowLoop::send_to_engine(Command command) {
   ++sent_;
+  if (second_) second_->follow(command);
   source_.send(std::move(command));
 }
 
@@ -425,6 +442,7 @@ void WindowLoop::draw() {
   revision_ = source_.revision();
   taken_ = source_.taken_commands();  // before the observation, which shows at least as much
   observation_ = source_.observe();
+  follow_second();
   const bool is_opened = observation_->opened != page_.opened;
   follow_model(page_, observation_->model, is_or_was_trained(*observation_));
   follow_opening(page_, *observation_, commands_);

@@ -1,5 +1,6 @@
 // The main loop of the window: waits, draws if something is new, passes commands on.
 #pragma once
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "app/window/film/film_files.h"
 #include "app/window/observation_source.h"
 #include "app/window/script.h"
+#include "app/window/second_run.h"
 #include "app/window/settings.h"
 #include "app/window/view_history.h"
 #include "app/window/window.h"
@@ -21,7 +23,9 @@ namespace afterglow {
 
 class WindowLoop {
  public:
-  WindowLoop(const WindowOptions& options, ObservationSource& source);
+  /// Opens the second run of a comparison by a word of the command line; throws Error.
+  using OpenSecond = std::function<std::unique_ptr<ObservationSource>(const std::string& word)>;
+  WindowLoop(const WindowOptions& options, ObservationSource& source, OpenSecond open_second = {});
   /// Returns when the user closes the window, or a signal ends it.
   void run(bool (*is_interrupted)() = [] { return false; });
 
@@ -37,6 +41,8 @@ class WindowLoop {
   bool change_view_back(const Command& command);
   void give_all();
   void send_to_engine(Command command);
+  void compare_with(const std::string& word);
+  void follow_second();
   void follow_open_lesson();
   void open_dropped(const std::string& path);
   double shortest_frame() const;
@@ -51,6 +57,8 @@ class WindowLoop {
 
   WindowOptions options_;
   ObservationSource& source_;
+  OpenSecond open_second_;
+  std::optional<SecondRun> second_;
   std::vector<std::string> warnings_;  ///< declared before the settings, whose reading fills them
   WindowSettings settings_;
   bool keeps_settings_ = true;

@@ -77,8 +77,9 @@ struct Line {
   Dash dash = Dash::automatic;
   double width = 2;  ///< in pixels at text size 12, scaled with the text
   Marker marker = Marker::none;
-  bool is_quiet = false;    ///< belongs to another line, such as its bound: no label and no legend entry
-  std::string end_value{};  ///< optional text after the name in a label at the curve: "0.998"
+  bool is_quiet = false;     ///< belongs to another line, such as its bound: no label and no legend entry
+  std::string end_value{};   ///< optional text after the name in a label at the curve: "0.998"
+  bool is_outlined = false;  ///< only its edges are drawn; so for dots and bars
 };
 
 /// The mode that a dot stands for, by the number that names it.
@@ -112,6 +113,7 @@ struct Scatter {
   std::vector<ScatterPoint> points{};
   std::vector<Trail> trails{};
   Marker marker = Marker::automatic;  ///< automatic: by the colour of each point
+  bool is_outlined = false;
 };
 
 /// One bar, from 0 (or the lower edge of a log axis) to its value.
@@ -126,6 +128,7 @@ struct Bars {
   std::string name{};
   std::vector<Bar> bars{};
   double width = 0;  ///< in x units; 0: four fifths of the smallest distance, at most 28 pixels
+  bool is_outlined = false;
 };
 
 enum class ColourMap { sequential, diverging };

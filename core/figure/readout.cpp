@@ -37,7 +37,7 @@ std::optional<std::size_t> nearest_index(const CurveView& curve, Scale scale, do
 
 }  // namespace
 
-std::string_view stem_of(std::string_view name) { return name.substr(0, name.find(": ")); }
+std::string_view stem_of(std::string_view name) { return name.substr(0, name.find(": ", 2)); }
 
 std::vector<NearestPoint> nearest_points(const Figure& figure, const FigureView& view, double x) {
   const Scale scale = view.x_scale.value_or(figure.x.scale);

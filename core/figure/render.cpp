@@ -92,7 +92,9 @@ class Renderer {
     };
     constexpr std::size_t all_rows = std::numeric_limits<std::size_t>::max();
     const std::size_t most = rows_beside(5);
-    const bool has_room_for_names = legend_above(p, LegendNames::whole, all_rows).rows <= rows_beside(10);
+    const LegendAbove whole = legend_above(p, LegendNames::whole, all_rows);
+    const bool has_room_for_names =
+        whole.rows <= rows_beside(10) && std::ranges::none_of(whole.entries, &PlacedLabel::is_cut);
     const LegendNames names = has_room_for_names ? LegendNames::whole : LegendNames::stems;
     const double height = legend_above(p, names, most).height;
     if (height == 0) {  // a legend over the curves would hide them; the tooltip has the names
@@ -113,7 +115,14 @@ class Renderer {
       if (map && is_shown(series, view_)) draw_heat_map(p, *map);
     }
     draw_reference_shapes(p);
-    for (std::size_t i = 0; i < figure_.series.size(); ++i) draw_series(p, lines, i);
+    const auto is_under = [&](std::size_t i) {  // a thinner curve over an outlined one leaves both visible
+      return std::holds_alternative<Line>(figure_.series[i]) && is_outlined(figure_.series[i]);
+    };
+    for (const bool under : {true, false}) {
+      for (std::size_t i = 0; i < figure_.series.size(); ++i) {
+        if (is_under(i) == under) draw_series(p, lines, i);
+      }
+    }
     draw_cursors(p);
     canvas_.pop_clip();
   }

@@ -21,13 +21,7 @@ constexpr double far_beyond = 2;       ///< in changes between its ends: a curve
 
 std::string text_of(double value) { return number_text(value, digits); }
 
-/// A value on an axis as text: the label of its tick, else the number.
-std::string place_of(const Axis& axis, double at) {
-  for (const AxisTick& tick : axis.ticks) {
-    if (tick.at == at && !tick.label.empty()) return tick.label;
-  }
-  return text_of(at);
-}
+std::string place_of(const Axis& axis, double at) { return place_text(axis, at, digits); }
 
 std::string unit_of(const Axis& axis) { return axis.unit.empty() ? "" : " " + axis.unit; }
 

@@ -195,6 +195,11 @@ std::string number_text(double value, int digits) {
   return stripped(fixed_text(value, std::max(0, digits - 1 - decade_of(value))), 0);
 }
 
+std::string place_text(const Axis& axis, double at, int digits) {
+  const auto tick = std::ranges::find(axis.ticks, at, &AxisTick::at);
+  return tick == axis.ticks.end() || tick->label.empty() ? number_text(at, digits) : tick->label;
+}
+
 std::string tick_text(double value, double step, double max_magnitude) {
   if (value == 0 || std::abs(value) < step * 1e-6) return "0";
   const auto scientific = [&] {

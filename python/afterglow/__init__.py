@@ -13,13 +13,13 @@ safetensors files, so the numbers are those that the window and the command line
 """
 
 from ._layer import LayerResult, layer
-from ._model import Figure, Generated, Model, open, patch
+from ._model import Comparison, Figure, Generated, Model, compare, open, patch
 from ._program import AfterglowError, program
 from ._run import Run, train
 from ._tensors import load_tensors, save_tensors
 from ._watch import LightningCallback, TrainerCallback, Watch, watch
 
 __all__ = [
-    "AfterglowError", "Figure", "Generated", "LayerResult", "LightningCallback", "Model", "Run", "TrainerCallback", "Watch",
-    "layer", "load_tensors", "open", "patch", "program", "save_tensors", "train", "watch",
+    "AfterglowError", "Comparison", "Figure", "Generated", "LayerResult", "LightningCallback", "Model", "Run", "TrainerCallback", "Watch",
+    "compare", "layer", "load_tensors", "open", "patch", "program", "save_tensors", "train", "watch",
 ]

@@ -190,9 +190,40 @@ def open(model: Any, *, config: Mapping[str, Any] | None = None) -> Model:
     return Model(kept.name, kept)
 
 
+class Comparison:
+    """Two models, or two steps of one run: figures with both, A solid and B outlined."""
+
+    def __init__(self, a: Model, b: Model) -> None:
+        self.a = a
+        self.b = b
+
+    def __repr__(self) -> str:
+        return f"<afterglow.Comparison {self.a.path} {self.b.path}>"
+
+    def figure(self, name: str, **options: Any) -> Figure:
+        """As `Model.figure`. B's columns are named "B: ..", modes of B have the number of the nearest mode of A, and a map is
+        the difference B - A."""
+        return self.a.figure(name, against=self.b.path, **options)
+
+    def window(self, *options: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
+        """Opens the window on both."""
+        return self.a.window(self.b.path, *options)
+
+
+def compare(a: Any, b: Any) -> Comparison:
+    """Compares two models; each is a Model or anything that `open` accepts, or a checkpoint of a folder as "runs/a@500"."""
+    return Comparison(*(one if isinstance(one, Model) else _open_step(one) for one in (a, b)))
+
+
 def patch(model: Any, **options: Any) -> dict[str, np.ndarray]:
     """Calls `Model.patch` on a model, or on anything that `open` accepts."""
     return (model if isinstance(model, Model) else open(model)).patch(**options)
+
+
+def _open_step(model: Any) -> Model:
+    path, at, step = os.fspath(model).rpartition("@") if isinstance(model, (str, os.PathLike)) else ("", "", "")
+    is_step = at and step.isdigit() and Path(path).is_dir() and not Path(os.fspath(model)).exists()
+    return Model(os.fspath(model)) if is_step else open(model)
 
 
 def _save_state(model: Any, config: Mapping[str, Any] | None, folder: Path) -> None:

@@ -94,6 +94,15 @@ def test_a_notebook_draws_the_figure(run: afterglow.Run, tmp_path: Path) -> None
     assert run.figure("training", figure=1).name != run.figure("training", figure=0).name, "one of several is chosen"
 
 
+def test_two_runs_are_compared_in_one_figure(run: afterglow.Run) -> None:
+    earlier = afterglow.train("tiny", steps=4, until=2, device="cpu")
+    both = afterglow.compare(run, earlier)
+    data = both.figure("spectrum", layer="1.ska").data
+    matched = data["mode"][data["series"] == "B: eigenvalues"]
+    assert sorted(matched) == sorted(data["mode"][data["series"] == "eigenvalues"])
+    assert "Comparison" in repr(both)
+
+
 def test_snapshots_open_again(run: afterglow.Run) -> None:
     model = afterglow.open(run.path)
     np.testing.assert_array_equal(model.snapshot["head.weight"], run.snapshot["head.weight"])

@@ -382,7 +382,9 @@ TEST_F(CommandLine, WhatTheWindowCannotStartFromIsToldBeforeItOpens) {
   EXPECT_THAT(refusal("tiny-smm"), HasSubstr("did you mean 'tiny-ssm'"));
   EXPECT_THAT(refusal("--preset no-such"), HasSubstr("no-such"));
   EXPECT_THAT(refusal("tiny --preset tiny-ssm"), HasSubstr("give only one of"));
-  EXPECT_THAT(refusal("tiny tiny-ssm"), HasSubstr("one too many"));
+  EXPECT_THAT(refusal("tiny tiny-ssm few-modes"), HasSubstr("one too many"));
+  EXPECT_THAT(refusal("tour tiny"), HasSubstr("compared with nothing"));
+  EXPECT_THAT(refusal("tiny --seed 3 tiny-smm"), HasSubstr("tiny-smm"));
   EXPECT_THAT(refusal("small.json --seed 4"), HasSubstr("--seed"));
 }
 

@@ -41,6 +41,21 @@ class RunFolderProgram : public ProgramTest {
   }
 };
 
+TEST_F(RunFolderProgram, TwoStepsAreComparedInOneFigure) {
+  const std::string start = "plot token_weights --device cpu --json --force --svg w.svg --snapshot run@10 --against ";
+  const json unlike = parsed(run(start + "run@20"));
+  EXPECT_EQ(unlike["step"], 10);
+  EXPECT_EQ(unlike["against"]["step"], 20);
+  EXPECT_NE(unlike["against"]["checksum"], unlike["checksum"]);
+  EXPECT_THAT(unlike["figure"].get<std::string>(), testing::EndsWith("_difference"));
+  const json curves =
+      parsed(run("plot training --device cpu --json --force --csv t.csv --snapshot run@10 --against run@20"));
+  EXPECT_THAT(curves["differs"].get<std::string>(), HasSubstr("B is outlined"));
+  EXPECT_EQ(run(start + "run@15").code, 2) << "there is no such checkpoint";
+  EXPECT_EQ(run(start + "nothing").code, 3);
+  EXPECT_EQ(run("plot costs --svg c.svg --against run@20").code, 2) << "an experiment without a model";
+}
+
 TEST_F(RunFolderProgram, IsListedAndReadAtEachStep) {
   const json info = parsed(run("info run --json"));
   ASSERT_EQ(info["states"].size(), 2u);

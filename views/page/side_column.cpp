@@ -7,6 +7,7 @@
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
+#include "views/panel.h"
 #include "views/sliders.h"
 #include "views/widgets.h"
 
@@ -100,33 +101,6 @@ double draw_fact(const Frame& frame, const Rect& area, std::string_view label, c
 /// Mean of the last trained batches, as `batch_accuracy` in conditions.
 double recent_mean(const Values& curve) { return mean_of_last(curve, loss_steps); }
 
-/// Final values of the newest earlier runs, the last one at the right, in the colours of their curves.
-double draw_earlier_runs(Frame& frame, const Rect& area) {
-  const Observation& o = frame.seen();
-  const Theme& theme = *frame.look.theme;
-  const Rect row{area.x, area.y, area.width, frame.px(23)};
-  constexpr std::size_t most = 3;
-  FigureCanvas canvas = frame.look.canvas();
-  row_text(frame.look, canvas, row, "earlier runs", {body_size, FontFace::regular, theme.dim, Anchor::start});
-  std::string names;
-  double right = row.right();
-  for (std::size_t r = o.runs.size(), shown = 0; r-- > 0 && shown < most;) {
-    if (r + 1 == o.runs.size() || o.runs[r].accuracy.empty()) continue;
-    const std::string value = number_text(recent_mean(o.runs[r].accuracy), 3);
-    const Ink ink = frame.state.selection.earlier == EarlierRuns::coloured ? run_ink(r) : Role::faint;
-    right -= row_text(frame.look, canvas, {row.x, row.y, right - row.x, row.height}, value,
-                      {small_size, FontFace::mono, ink_color(theme, ink), Anchor::end}) +
-             frame.px(8);
-    names = o.runs[r].run + " " + value + (names.empty() ? "" : ", ") + names;
-    ++shown;
-  }
-  if (names.empty())
-    row_text(frame.look, canvas, row, "–", {small_size, FontFace::mono, theme.faint, Anchor::end});
-  else if (press_area("earlier", row).hovered)
-    hint_box(frame, row, names);
-  return row.height;
-}
-
 double draw_task(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
@@ -142,11 +116,45 @@ double draw_task(Frame& frame, const Rect& area) {
     y += draw_fact(frame, rest(), label, of.empty() ? "–" : number_text(value, 3), of.empty() ? theme.faint : color,
                    FontFace::mono);
   };
-  const Ink ink = run_ink(o.runs.empty() ? 0 : o.runs.size() - 1);
-  fact("batch " + o.measures.quality, now.accuracy, recent_mean(now.accuracy), ink_color(theme, ink));
+  fact("batch " + o.measures.quality, now.accuracy, recent_mean(now.accuracy), theme.text);
   fact("held-out " + o.measures.quality, now.held_out_accuracy,
        now.held_out_accuracy.empty() ? 0 : now.held_out_accuracy.back(), theme.text);
-  return y + draw_earlier_runs(frame, rest()) - area.y;
+  return y - area.y;
+}
+
+/// The two runs of a comparison, and the numbers in which they differ.
+double draw_comparison(Frame& frame, const Rect& area) {
+  const Theme& theme = *frame.look.theme;
+  double y = area.y + section_head(frame, area, "Two runs");
+  const auto row = [&] { return Rect{area.x, y, area.width, frame.px(23)}; };
+  const auto fact = [&](const std::string& label, double a, double b) {
+    if (a != b)
+      y += draw_fact(frame, row(), label, number_text(a, 3) + " → " + number_text(b, 3), theme.text, FontFace::mono);
+  };
+  const Observation &a = frame.seen(), &b = *frame.figures.second();
+  FigureCanvas canvas = frame.look.canvas();
+  for (const Observation* one : {&a, &b}) {
+    const Rect square{area.x, y + frame.px(6), frame.px(11), frame.px(11)};
+    if (one == &a) canvas.fill_rect(square, frame.px(2), theme.text);
+    if (one == &b) canvas.stroke_rect(square, frame.px(2), {theme.text, frame.px(1.5), Dash::solid});
+    row_text(frame.look, canvas, {area.x + frame.px(19), y, area.width - frame.px(19), frame.px(23)},
+             one->preset + ", step " + grouped_number(one->step),
+             {body_size, FontFace::semibold, theme.text, Anchor::start});
+    y += frame.px(23);
+  }
+  fact("parameters", static_cast<double>(a.model.parameters), static_cast<double>(b.model.parameters));
+  if (!a.runs.empty() && !b.runs.empty() && !a.runs.back().held_out_accuracy.empty() &&
+      !b.runs.back().held_out_accuracy.empty())
+    fact("held-out " + a.measures.quality, a.runs.back().held_out_accuracy.back(),
+         b.runs.back().held_out_accuracy.back());
+  for (const Setting& setting : a.settings) {
+    const auto same = std::ranges::find(b.settings, setting.key, &Setting::key);
+    if (same != b.settings.end()) fact(setting.label, setting.value, same->value);
+  }
+  const double right = area.x + button_width(frame, "Close B", Icon::none);
+  command_button(frame, right, {area.x, y + frame.px(4), area.width, frame.px(26)}, {"against", {}}, "Close B",
+                 Icon::none, ButtonKind::normal, "Shows the first run alone");
+  return y + frame.px(34) - area.y;
 }
 
 /// The wheel scrolls the column if no slider has used it.
@@ -173,6 +181,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
   const auto rest = [&] { return Rect{area.x + margin, y, width, 1e6}; };
 
   const bool has_layers = shows_control(frame.state, "layers"), has_sliders = shows_control(frame.state, "sliders");
+  if (frame.figures.second()) y += draw_comparison(frame, rest()) + frame.px(14);
   if (has_layers) {
     y += draw_model_head(frame, rest());
     for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/figure/overlay.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 
@@ -139,6 +140,14 @@ std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& ob
     figure.subtitle += without_interventions(kind, observation);
   }
   return figures;
+}
+
+std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> figures, const Observation& second,
+                                     Selection selection, CurveStore& curves) {
+  selection.mode = -1;  // a number of the first observation
+  const std::vector<Figure> others = prepared_figures(kind, second, selection, curves);
+  const std::string why = fits(kind, second.model) ? kind.subtitle(second, selection) : why_not(kind);
+  return overlaid_figures(std::move(figures), others, second.preset + ", step " + grouped_number(second.step), why);
 }
 
 }  // namespace afterglow

@@ -61,6 +61,10 @@ std::string without_interventions(const PlotKind& kind, const Observation& obser
 std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
                                      CurveStore& curves);
 
+/// The figures of a plot with those of a second observation over them (core/figure/overlay.h).
+std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> figures, const Observation& second,
+                                     Selection selection, CurveStore& curves);
+
 /// "tiny · seed 7 · step 428 · 4f2a91c1d07be355 · CPU": stored in every file.
 std::string provenance_of(const Observation& observation);
 

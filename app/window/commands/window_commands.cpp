@@ -480,6 +480,7 @@ void go_on(CommandContext& context, const json&) {
   if (kept.empty()) return add_note(context.page, Severity::info, "No run has been saved yet.", context.time);
   context.engine.send("load", {{"path", kept.front().path.string()}});
 }
+void against(CommandContext& context, const json& value) { context.actions.compare_with(word(value, "open", "")); }
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 
 /// Scripts of earlier versions use former ids of plots and cards.
@@ -546,6 +547,7 @@ constexpr Handler handlers[] = {{"select", select},
                                 {"screenshot", screenshot},
                                 {"film", film},
                                 {"go_on", go_on},
+                                {"against", against},
                                 {"quit", quit}};
 
 }  // namespace

@@ -23,6 +23,7 @@ struct WindowActions {
   std::function<void()> close = [] {};
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};
+  std::function<void(const std::string& word)> compare_with = [](const std::string&) {};  ///< throws Error
   std::string export_folder = ".";  ///< folder for figures without a path
   std::string kept_folder;          ///< folder of the runs of closed windows; empty: the window offers none
 };

@@ -58,6 +58,16 @@ struct DrawnLine {
   std::shared_ptr<const CanvasCurve> curve, raw;  ///< never null
 };
 
+/// Whether it belongs to a second run, which the subtitle names.
+inline bool is_outlined(const Series& series) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.is_outlined; }) return one.is_outlined;
+        return false;
+      },
+      series);
+}
+
 inline bool is_inside(const Rect& rect, const Rect& area) {
   return area.contains(Point{rect.x, rect.y}) && area.contains(Point{rect.right(), rect.bottom()});
 }
@@ -68,6 +78,7 @@ struct PlacedLabel {
   std::string text;
   Rect rect;
   bool is_legend = false;   ///< with a swatch; otherwise at the end of its curve
+  bool is_cut = false;      ///< its name ends with "…"
   bool is_rest = false;     ///< the entry "+3" for the names without room
   bool has_leader = false;  ///< moved away from its curve, with a thin line to it
   Point curve_end;
@@ -90,6 +101,8 @@ void draw_scatter(const Painter& p, std::size_t series, FigureGeometry& geometry
 void draw_line(const Painter& p, const DrawnLine& line);
 void draw_flaw(const Painter& p, const FlawMark& mark, Ink ink);
 void draw_marker(Canvas& canvas, Marker marker, Point place, double radius, Color color);
+/// A marker; of an outlined series only its edge.
+void draw_marker(const Painter& p, Marker marker, Point place, double radius, Color color, bool is_outlined);
 std::vector<Rect> bar_rects(const Painter& p, const Bars& bars, bool before);
 
 // painter_marks.cpp

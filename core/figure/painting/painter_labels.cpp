@@ -17,7 +17,7 @@ double text_height(const Painter& p) { return (ascent_of_font + descent_of_font)
 double label_gap(const Painter& p) { return 0.6 * p.m.text; }
 
 std::string label_text(const Line& line) {
-  if (line.is_quiet) return "";
+  if (line.is_quiet || line.is_outlined) return "";
   return line.end_value.empty() ? line.name : line.name.empty() ? line.end_value : line.name + " " + line.end_value;
 }
 
@@ -142,7 +142,7 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     const Series& series = p.figure.series[i];
     if (std::holds_alternative<HeatMap>(series) || !is_shown(series, p.view)) continue;
     const auto* line = std::get_if<Line>(&series);
-    std::string text = line ? label_text(*line) : series_name(series);
+    std::string text = line ? label_text(*line) : is_outlined(series) ? "" : series_name(series);
     if (text.empty()) continue;
     if (names == LegendNames::stems) text = stem_of(text);
     ++named;
@@ -151,8 +151,10 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     PlacedLabel entry;
     entry.series = i;
     entry.is_legend = true;
-    const double most = p.layout.area.width - 2 * p.m.gap - swatch_width(p) - label_gap(p);
+    const double rest = p.width("+9", p.m.text) + 1.2 * p.m.text;  // the entry for the names without room
+    const double most = p.layout.area.right() - p.m.gap - p.layout.plot.x - swatch_width(p) - label_gap(p) - rest;
     entry.text = fitted_math(p.canvas, text, most, p.m.text, FontFace::regular);
+    entry.is_cut = entry.text != text;
     entry.rect = {0, 0, swatch_width(p) + label_gap(p) + p.width(entry.text, p.m.text), p.m.text * line_height_of_font};
     entries.push_back(entry);
   }
@@ -300,6 +302,7 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
                                                       Occupancy& ink, bool covers_reference_labels) {
   std::vector<PlacedLabel> entries = legend_entries(p, labelled);
   if (entries.empty()) return entries;
+  if (!covers_reference_labels && std::ranges::any_of(entries, &PlacedLabel::is_cut)) return std::nullopt;
   const LegendBox box(p, entries);
   if (!box.fits()) return std::nullopt;
   Occupancy taken = ink;
@@ -316,7 +319,7 @@ std::optional<std::vector<PlacedLabel>> legend_inside(const Painter& p, const st
 LegendAbove legend_above(const Painter& p, LegendNames names, std::size_t most_rows) {
   std::vector<PlacedLabel> entries = legend_entries(p, {}, names);
   const Rect& area = p.layout.area;
-  const double left = area.x + p.m.gap, right = area.right() - p.m.gap, gap = 1.2 * p.m.text;
+  const double left = p.layout.plot.x, right = area.right() - p.m.gap, gap = 1.2 * p.m.text;
   LegendAbove legend;
   double x = left, y = p.layout.top_of_legend;
   for (PlacedLabel& entry : entries) {

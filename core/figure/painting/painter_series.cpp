@@ -210,15 +210,16 @@ void draw_trail(const Painter& p, const Trail& trail, double strength) {
   }
 }
 
-void draw_dot(const Painter& p, const ScatterPoint& point, Marker marker, Point place, double radius, double strength) {
+void draw_dot(const Painter& p, const ScatterPoint& point, const Scatter& scatter, Point place, double radius,
+              double strength) {
   const Color color = faded(ink_color(p.theme, point.ink), strength);
-  const Marker shape = marker == Marker::automatic ? ink_marker(point.ink) : marker;
-  if (p.theme.is_dark) {
+  const Marker shape = scatter.marker == Marker::automatic ? ink_marker(point.ink) : scatter.marker;
+  if (p.theme.is_dark && !scatter.is_outlined) {
     p.canvas.fill_circle(place, radius + 4 * p.m.unit, faded(color, 0.13));  // the glow
   } else {
     draw_marker(p.canvas, shape, place, radius + 0.8 * p.m.unit, faded(p.theme.panel, strength));
   }
-  draw_marker(p.canvas, shape, place, radius, color);
+  draw_marker(p, shape, place, radius, color, scatter.is_outlined);
   const bool is_picked = !point.id.empty() && (point.id == p.view.selected || point.id == p.view.hovered);
   if (point.ring || is_picked) {
     p.canvas.stroke_circle(place, radius + 3.5 * p.m.unit, {p.theme.text, 1.4 * p.m.line, Dash::solid});
@@ -242,7 +243,7 @@ void draw_line_markers(const Painter& p, const Line& line, Color color) {
     const Point place{x.to_canvas(curve.x(i)), p.layout.y.to_canvas(curve.y(i))};
     const bool is_far = std::hypot(place.x - previous.x, place.y - previous.y) >= 9 * p.m.unit;
     if (!p.layout.plot.contains(place) || !is_far) continue;
-    draw_marker(p.canvas, marker, place, 3 * p.m.unit, color);
+    draw_marker(p, marker, place, 3 * p.m.unit, color, line.is_outlined);
     previous = place;
   }
 }
@@ -280,6 +281,11 @@ void draw_marker(Canvas& canvas, Marker marker, Point at, double radius, Color c
   canvas.polygon(std::span(points).first(shape.corners), color);
 }
 
+void draw_marker(const Painter& p, Marker marker, Point place, double radius, Color color, bool is_outlined) {
+  draw_marker(p.canvas, marker, place, radius, color);
+  if (is_outlined) draw_marker(p.canvas, marker, place, std::max(0.4 * radius, radius - 1.8 * p.m.unit), p.theme.panel);
+}
+
 void draw_flaw(const Painter& p, const FlawMark& mark, Ink ink) {
   const double radius = 2.6 * p.m.unit;
   const bool is_down = mark.flaw == Flaw::below || mark.flaw == Flaw::off_log;
@@ -315,7 +321,12 @@ void draw_bars(const Painter& p, const Bars& bars) {
       continue;
     }
     const Rect rect = bar_rect(p, bar.x, bar.value, width);
-    p.canvas.fill_rect(rect, 0, faded(ink_color(p.theme, bar.ink), strength));
+    const Color color = faded(bars.is_outlined ? p.theme.text : ink_color(p.theme, bar.ink), strength);
+    if (bars.is_outlined) {
+      p.canvas.stroke_rect(rect, 0, {color, std::min(1.2 * p.m.line, rect.width / 5), Dash::solid});
+    } else {
+      p.canvas.fill_rect(rect, 0, color);
+    }
     if (!is_drawable(p, bar.before)) continue;
     const Rect ghost =
         bar_rect(p, bar.x, bar.before, width);  // a bar that grew hides its earlier value: a notch marks it
@@ -340,8 +351,7 @@ void draw_scatter(const Painter& p, std::size_t series, FigureGeometry& geometry
     if (!p.layout.plot.contains(place)) continue;
     const double radius = std::clamp(std::isfinite(point.radius) ? point.radius : 4.0, 0.5, 60.0) * p.m.unit;
     const double presence = std::isfinite(point.presence) ? std::clamp(point.presence, 0.0, 1.0) : 1.0;
-    draw_dot(p, point, scatter.marker, place, radius,
-             p.is_stressed(point.id) ? 1 : presence * p.strength(scatter.name));
+    draw_dot(p, point, scatter, place, radius, p.is_stressed(point.id) ? 1 : presence * p.strength(scatter.name));
     geometry.points.push_back({series, i, place, radius});
   }
 }
@@ -353,7 +363,9 @@ void draw_line(const Painter& p, const DrawnLine& drawn) {
   const double width = std::clamp(line.width, 0.1, 40.0) * p.m.line * (p.is_stressed(line.name) ? 1.35 : 1);
   p.canvas.begin_group("series " + std::to_string(drawn.series));
   draw_pieces(p, *drawn.raw, {faded(color, 0.35), p.m.line, Dash::solid});
-  draw_pieces(p, *drawn.curve, {color, width, line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash});
+  const Dash dash = line.dash == Dash::automatic ? ink_dash(line.ink) : line.dash;
+  draw_pieces(p, *drawn.curve, {color, line.is_outlined ? 2.2 * width : width, dash});
+  if (line.is_outlined) draw_pieces(p, *drawn.curve, {p.theme.panel, width, Dash::solid});
   draw_line_markers(p, line, color);
   for (const auto& curve : {drawn.curve, drawn.raw}) {
     for (const FlawMark& mark : curve->flaws) draw_flaw(p, mark, line.ink);

@@ -1,0 +1,34 @@
+// B of a comparison: a second session, which shows what the first one shows.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/window/observation_source.h"
+
+namespace afterglow {
+
+class SecondRun {
+ public:
+  /// `keeps_step`: it stays at its step while the first run goes through time.
+  SecondRun(std::unique_ptr<ObservationSource> source, bool keeps_step)
+      : source_(std::move(source)), keeps_step_(keeps_step) {}
+
+  /// Takes part in a command to the first run: what is inspected, and the time.
+  void follow(const Command& command);
+  /// The newest observation, with the analyses of the page and the first run's inspected sequence.
+  std::shared_ptr<const Observation> observe(const Observation& first, AnalysisSet asked);
+  bool has_news() { return source_->revision() != revision_; }
+  /// A failure since the last call.
+  std::optional<std::string> new_problem();
+
+ private:
+  std::unique_ptr<ObservationSource> source_;
+  bool keeps_step_;
+  std::uint64_t revision_ = 0;
+  std::shared_ptr<const Observation> seen_ = source_->observe();
+  std::string sequence_;  ///< value of the last command that chose it
+  std::string said_;
+};
+
+}  // namespace afterglow

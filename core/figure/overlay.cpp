@@ -1,0 +1,252 @@
+// Visits the series of B, and notes for each where it is farthest from A's.
+#include "core/figure/overlay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "core/figure/axis.h"
+#include "core/figure/decimate.h"
+#include "core/figure/layout.h"
+#include "core/figure/readout.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::size_t most_samples = 512;  // points of a curve that are compared
+
+std::string named_b(const std::string& name) { return "B: " + name; }
+
+bool is_same(const Axis& a, const Axis& b) { return a.label == b.label && a.unit == b.unit; }
+
+std::string tick_or_number(const Axis& axis, double at) {
+  return (axis.ticks.empty() ? axis.label + " " : "") + place_text(axis, at, 4);
+}
+
+/// The ranges that the figures fix, united, so that nothing of B is cut off.
+void unite(std::optional<Range>& a, const std::optional<Range>& b) {
+  if (a && b) a = Range{std::min(a->low, b->low), std::max(a->high, b->high)};
+}
+
+class Overlay {
+ public:
+  Overlay(Figure& a, const Figure& b) : a_(a), b_(b), of_a_(a.series) {}
+
+  /// Returns the beginning of the subtitle.
+  std::string draw() {
+    if (!is_same(a_.x, b_.x) || !is_same(a_.y, b_.y)) return "A alone, because B has other axes";
+    if (!std::ranges::equal(a_.y.ticks, b_.y.ticks, {}, &AxisTick::label, &AxisTick::label))
+      return "A alone, because B has other rows";
+    unite_ticks();
+    unite(a_.x.range, b_.x.range);
+    unite(a_.y.range, b_.y.range);
+    for (const Series& series : b_.series) std::visit(*this, series);
+    return largest_ > 0 ? "B is outlined, and differs most at " + where_
+                        : "B is outlined, and equal where both have values";
+  }
+
+  void operator()(const Line& line) {
+    if (line.is_quiet) return;
+    if (const Line* other = counterpart(line)) compare(CurveView(other->curve), CurveView(line.curve), line.name);
+    Line& drawn = added(line);
+    drawn.raw = {};
+    drawn.dash = Dash::solid;
+  }
+
+  void operator()(const Bars& bars) {
+    const Bars* other = counterpart(bars);
+    for (Bar& bar : added(bars).bars) {
+      bar.x = place_of(bar.x);
+      bar.before = std::nan("");
+      if (!other) continue;
+      const auto same = std::ranges::find(other->bars, bar.x, &Bar::x);
+      if (same != other->bars.end()) note(same->value, bar.value, tick_or_number(a_.x, bar.x));
+    }
+  }
+
+  void operator()(const Scatter& scatter) {
+    Scatter& drawn = added(scatter);
+    drawn.trails.clear();
+    for (ScatterPoint& point : drawn.points) {
+      point.id = named_b(point.id);
+      point.ring = false;
+      point.label.clear();
+      point.mode = {};
+    }
+    if (const Scatter* other = counterpart(scatter)) match(*other, scatter, drawn);
+  }
+
+  void operator()(const HeatMap&) {}
+
+ private:
+  /// The series of A with this name up to its numbers.
+  template <class Kind>
+  const Kind* counterpart(const Kind& kind) const {
+    for (const Series& series : of_a_) {
+      const auto* same = std::get_if<Kind>(&series);
+      if (same && stem_of(same->name) == stem_of(kind.name)) return same;
+    }
+    return nullptr;
+  }
+
+  template <class Kind>
+  Kind& added(const Kind& kind) {
+    Kind& drawn = std::get<Kind>(a_.series.emplace_back(kind));
+    drawn.name = named_b(kind.name);
+    drawn.is_outlined = true;
+    return drawn;
+  }
+
+  /// Gives B's categories the places of A's of the same name, and new places at the end.
+  void unite_ticks() {
+    if (a_.x.ticks.empty()) return;
+    for (const AxisTick& tick : b_.x.ticks) {
+      const auto same = std::ranges::find(a_.x.ticks, tick.label, &AxisTick::label);
+      const bool is_new = same == a_.x.ticks.end();
+      const double at = is_new ? a_.x.ticks.back().at + 1 : same->at;
+      places_.emplace_back(tick.at, at);
+      if (!is_new) continue;
+      a_.x.ticks.push_back({at, tick.label});
+      if (a_.x.range) a_.x.range->high = std::max(a_.x.range->high, at + 0.6);
+    }
+  }
+
+  double place_of(double x) const {
+    const auto moved = std::ranges::find(places_, x, &std::pair<double, double>::first);
+    return moved == places_.end() ? x : moved->second;
+  }
+
+  void compare(const CurveView& a, const CurveView& b, const std::string& name) {
+    if (!a.is_sorted() || !b.is_sorted()) return;
+    const std::size_t stride = std::max<std::size_t>(1, a.size() / most_samples);
+    for (std::size_t i = 0; i < a.size(); i += stride) {
+      const std::size_t j = b.first_not_below(a.x(i));
+      if (j < b.size() && b.x(j) == a.x(i))
+        note(a.y(i), b.y(j), std::string(stem_of(name)) + ", " + tick_or_number(a_.x, a.x(i)));
+    }
+  }
+
+  /// Pairs the modes from the nearest pair on, and other dots by their ids.
+  void match(const Scatter& a, const Scatter& b, Scatter& drawn) {
+    std::vector<std::tuple<double, std::size_t, std::size_t>> pairs;
+    for (std::size_t i = 0; i < a.points.size(); ++i) {
+      for (std::size_t j = 0; j < b.points.size(); ++j) {
+        const ScatterPoint &from = a.points[i], &to = b.points[j];
+        const bool are_modes = a_.equal_aspect && from.mode.number >= 0;
+        if (are_modes ? to.mode.number >= 0 : !from.id.empty() && from.id == to.id)
+          pairs.emplace_back(std::hypot(to.x - from.x, to.y - from.y), i, j);
+      }
+    }
+    std::ranges::sort(pairs);
+    std::set<std::size_t> used_a, used_b;
+    for (const auto& [distance, i, j] : pairs) {
+      if (!std::isfinite(distance) || used_a.contains(i) || used_b.contains(j)) continue;
+      used_a.insert(i);
+      used_b.insert(j);
+      const ScatterPoint& from = a.points[i];
+      ScatterPoint& to = drawn.points[j];
+      to.ink = from.ink;
+      to.mode = from.mode;
+      to.id = named_b(from.id);
+      drawn.trails.push_back({{from.x, to.x}, {from.y, to.y}, from.ink});
+      const auto number = [&](const ScatterPoint& dot) { return a_.equal_aspect ? std::hypot(dot.x, dot.y) : dot.y; };
+      note(number(from), number(to), from.id, distance);
+    }
+  }
+
+  /// Keeps the largest difference, in decades on a logarithmic axis; `size` where the two numbers do not give it.
+  void note(double a, double b, const std::string& place, std::optional<double> size = {}) {
+    const bool is_log = a_.y.scale == Scale::log && a > 0 && b > 0;
+    const double difference = size.value_or(is_log ? std::abs(std::log10(b / a)) : std::abs(b - a));
+    if (!std::isfinite(difference) || difference <= largest_) return;
+    largest_ = difference;
+    where_ = place + ": " + number_text(a, 3) + " → " + number_text(b, 3);
+  }
+
+  Figure& a_;
+  const Figure& b_;
+  std::vector<Series> of_a_;                       ///< as they were before those of B were added
+  std::vector<std::pair<double, double>> places_;  ///< of B's categories, and where they are drawn
+  double largest_ = 0;
+  std::string where_;
+};
+
+const HeatMap* map_of(const Figure& figure) {
+  for (const Series& series : figure.series) {
+    if (const auto* map = std::get_if<HeatMap>(&series)) return map;
+  }
+  return nullptr;
+}
+
+/// A's map with the numbers of B - A, around 0.
+HeatMap difference_of(const HeatMap& a, const HeatMap& b) {
+  const bool is_log = a.value.scale == Scale::log;
+  std::vector<double> cells;
+  double largest = 0;
+  for (std::size_t i = 0; i < a.cells.size(); ++i) {
+    cells.push_back(is_log ? std::log10(b.cells[i] / a.cells[i]) : b.cells[i] - a.cells[i]);
+    if (std::isfinite(cells.back())) largest = std::max(largest, std::abs(cells.back()));
+  }
+  HeatMap map = a;
+  map.cells = std::move(cells);
+  map.map = ColourMap::diverging;
+  map.is_rough.clear();
+  map.value = {.label = is_log ? "log_10 of B / A" : "B − A", .unit = is_log ? "" : a.value.unit};
+  map.value.range = largest > 0 ? Range{-largest, largest} : Range{-1, 1};
+  return map;
+}
+
+/// Adds the difference, if the sizes allow it, and B's map; returns the beginning of A's subtitle.
+std::string add_maps(const Figure& a, const Figure& b, std::vector<Figure>& more) {
+  const HeatMap &of_a = *map_of(a), &of_b = *map_of(b);
+  std::string found = "B has " + std::to_string(of_b.rows) + " × " + std::to_string(of_b.cols) + " cells";
+  const auto add = [&](const Figure& figure, const char* suffix, const char* title) -> Figure& {
+    more.push_back(figure);
+    more.back().id = a.id + suffix;
+    more.back().title = title + a.title;
+    more.back().heading = title + a.heading;
+    more.back().subtitle = found + " · " + figure.subtitle;
+    return more.back();
+  };
+  if (is_complete(of_a) && is_complete(of_b) && of_a.rows == of_b.rows && of_a.cols == of_b.cols) {
+    HeatMap difference = difference_of(of_a, of_b);
+    found = "B − A is at most " + number_text(difference.value.range->high, 3);
+    Figure& figure = add(a, "_difference", "B − A: ");
+    figure.series = {std::move(difference)};
+    figure.table.clear();
+    figure.text_labels.clear();
+  }
+  add(b, "_b", "B: ");
+  return found;
+}
+
+const Figure* same_figure(const std::vector<Figure>& a, const std::vector<Figure>& b, std::size_t place) {
+  const auto same = std::ranges::find(b, a[place].id, &Figure::id);
+  if (same != b.end()) return &*same;
+  return a.size() == b.size() ? &b[place] : nullptr;
+}
+
+}  // namespace
+
+std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Figure>& b, const std::string& b_name,
+                                     const std::string& why_none) {
+  std::vector<Figure> more;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    Figure& figure = a[i];
+    const Figure* other = same_figure(a, b, i);
+    const bool are_maps = other && map_of(figure) && map_of(*other);
+    const std::string found = !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
+                              : are_maps ? add_maps(figure, *other, more)
+                                         : Overlay(figure, *other).draw();
+    figure.subtitle = found + (figure.subtitle.empty() ? "" : " · " + figure.subtitle);
+    figure.heading += " · B: " + b_name;
+    if (other) figure.provenance += " · B: " + other->provenance;
+  }
+  std::ranges::move(more, std::back_inserter(a));
+  return a;
+}
+
+}  // namespace afterglow
