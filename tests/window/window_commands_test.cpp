@@ -1,13 +1,14 @@
 // Every command of the window has a handler, and what each handler changes.
 #include "app/window/commands/window_commands.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "app/window/film/film_files.h"
+#include "app/window/keys.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
@@ -524,6 +525,27 @@ TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(made), std::filesystem::directory_iterator()), 4);
     EXPECT_EQ(page.notes.back().text, "2 figures, 4 files in " + made.string());
   }
+}
+
+TEST_F(ExportedView, TheKeysForAnExportSayTheNumberFirstAndWriteWhenTheyArePressedAgain) {
+  actions.export_folder = folder.string();
+  page.shown_plots.emplace_back().plot = "training_loss";
+  const std::string asks = command_for(*parse_chord("Ctrl+Shift+E"))->value;
+  run("export", asks);
+  EXPECT_THAT(page.notes.back().text, testing::HasSubstr("again writes 1 plot of this page as 4 files into /"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  run("export", asks);
+  EXPECT_THAT(page.notes.back().text, testing::StartsWith("1 figures, 4 files in "));
+  run("export", asks);
+  EXPECT_THAT(page.notes.back().text, testing::HasSubstr("again")) << "the next time it asks once more";
+}
+
+TEST_F(WindowCommandsTest, ASecondRunIsOpenedByItsNameAndClosedWithoutOne) {
+  std::vector<std::string> opened;
+  actions.compare_with = [&](const std::string& word) { opened.push_back(word); };
+  run("against", R"({"open": "runs/a@500"})");
+  run("against");
+  EXPECT_EQ(opened, (std::vector<std::string>{"runs/a@500", ""}));
 }
 
 TEST_F(WindowCommandsTest, GoingOnOpensTheRunThatWasKeptLast) {

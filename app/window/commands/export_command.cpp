@@ -87,6 +87,17 @@ void run_export(CommandContext& context, const json& value) {
       "_seed" + std::to_string(context.observation->seed) + "_step" + std::to_string(context.observation->step);
   const std::filesystem::path place = value.value("path", ""), usual = context.actions.export_folder;
   const std::filesystem::path folder = place.empty() ? free_path(usual / (context.page.workspace + moment)) : place;
+  constexpr double patience = 20;  // seconds between what is said and the same keys again
+  if (all && value.value("ask", false) && context.time - context.page.export_said_at > patience) {
+    context.page.export_said_at = context.time;
+    return add_note(context.page, Severity::info,
+                    "Ctrl Shift E again writes " + std::to_string(figures.size()) +
+                        (figures.size() == 1 ? " plot" : " plots") + " of this page as " +
+                        std::to_string(figures.size() * formats_of(value).size()) + " files into " +
+                        std::filesystem::absolute(folder).string() + ".",
+                    context.time);
+  }
+  context.page.export_said_at = -1e9;
   std::size_t written = 0;
   for (Figure figure : figures) {
     std::filesystem::path path = all ? folder / figure.id : place.empty() ? usual / (figure.id + moment) : place;
