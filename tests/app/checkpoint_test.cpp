@@ -93,6 +93,25 @@ TEST_F(Checkpoints, AreAskedWithoutPadding) {
   for (std::size_t i = 0; i < 2 * 40; ++i) EXPECT_EQ(padded[i], 0) << i;
 }
 
+TEST_F(Checkpoints, ATextIsLearnedByTheTokensOfTheTokenizerBesideIt) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "no can ";
+  std::filesystem::create_directories(folder_ / "texts");
+  const std::string asked = "train --recipe texts/own.txt --until 1 --out o --no-figures --device cpu --force --json";
+  write("texts/own.txt", text);
+  const auto recipe_of = [&](const json& trained) {
+    return json::parse(text_of(folder_ / trained["recipe"].get<std::string>()));
+  };
+  EXPECT_EQ(recipe_of(parsed(done(asked)))["task"]["kind"], "text");
+  write("texts/tokenizer.json",
+        R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+            "model": {"vocab": {"Ġ": 0, "n": 1, "o": 2, "c": 3, "a": 4, "no": 11}, "merges": ["n o"]}})");
+  const json trained = parsed(done(asked));
+  EXPECT_THAT(trained["notes"].dump(), HasSubstr("texts/tokenizer.json"));
+  EXPECT_EQ(recipe_of(trained)["task"]["kind"], "ids");
+  EXPECT_EQ(recipe_of(trained)["model"]["vocab"], 12) << "one more than the largest id";
+}
+
 TEST_F(Checkpoints, WriteTextAndTakeItAsAPrompt) {
   write("model/tokenizer.json",
         R"({"decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},

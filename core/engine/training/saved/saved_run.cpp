@@ -124,6 +124,13 @@ SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
                   "figure (.svg, .pdf, .png, .csv), a text (.txt) or the folder of a model");
 }
 
+/// The number of a tokenizer's tokens, with the gaps between their ids.
+std::uint32_t vocabulary(const std::filesystem::path& file) {
+  std::uint32_t largest = 0;
+  for (const Tokenizer::Token& token : shared_tokenizer(file)->tokens()) largest = std::max(largest, token.id);
+  return largest + 1;
+}
+
 }  // namespace
 
 Recipe checkpoint_recipe(const Checkpoint& checkpoint, const std::string& name) {
@@ -153,10 +160,18 @@ SavedRun read_text(const std::filesystem::path& path) {
   nlohmann::json recipe = nlohmann::json::parse(find_preset("tiny-echo").text);
   recipe["name"] = path.filename().string();
   recipe["title"] = "A text of your own";
-  recipe["about"] = "A small model that learns a text, character by character.";
-  recipe["task"] = {{"kind", "text"}, {"path", std::filesystem::absolute(path).string()}, {"length", 64}};
+  const std::filesystem::path file = std::filesystem::absolute(path), tokens = file.parent_path() / "tokenizer.json";
+  const bool has_tokens = std::filesystem::exists(tokens);
+  recipe["about"] =
+      std::string("A small model that learns a text, ") + (has_tokens ? "token by token." : "character by character.");
+  recipe["task"] = {{"kind", "text"}, {"path", file.string()}, {"length", 64}};
+  if (has_tokens)
+    recipe["task"].update(
+        {{"kind", "ids"}, {"read", "text"}, {"labels", tokens.string()}, {"vocab", vocabulary(tokens)}});
   recipe["model"]["vocab"] = make_task(recipe["task"])->vocab();
-  return read_run(recipe, path.string());
+  SavedRun run = read_run(recipe, path.string());
+  if (has_tokens) run.notes.push_back("the text is cut into the tokens of " + tokens.string());
+  return run;
 }
 
 SavedRun open_state(const StoredState& state, const std::string& name) {

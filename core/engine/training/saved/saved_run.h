@@ -29,8 +29,8 @@ struct SavedRun {
 Recipe checkpoint_recipe(const Checkpoint& checkpoint, const std::string& name = "");
 
 constexpr std::int64_t no_step = -1;
-/// A small model that learns a text file character by character, with the vocabulary of the text. Throws what
-/// make_task throws.
+/// A small model that learns a text file: by the tokens of the tokenizer.json next to it, else character by character
+/// with the vocabulary of the text. Throws what make_task throws.
 SavedRun read_text(const std::filesystem::path& path);
 /// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), .txt (read_text), the
 /// folder of another library's model, or a folder of states over steps, of which `step` names one; without a step the
