@@ -665,11 +665,11 @@ TEST(TrainingFigures, EarlierRunsAreGreyColouredOrHidden) {
     for (const Series& series : figures[1].series) found.push_back(std::get<Line>(series).ink);
     return found;
   };
-  EXPECT_EQ(inks(), (std::vector<Ink>{Role::faint, Role::faint, run_ink(2)}));
+  EXPECT_EQ(inks(), (std::vector<Ink>{Role::faint, Role::faint, Role::text}));
   selection.earlier = EarlierRuns::coloured;
-  EXPECT_EQ(inks(), (std::vector<Ink>{run_ink(0), run_ink(1), run_ink(2)}));
+  EXPECT_EQ(inks(), (std::vector<Ink>{run_ink(0), run_ink(1), Role::text}));
   selection.earlier = EarlierRuns::hidden;
-  EXPECT_EQ(inks(), (std::vector<Ink>{run_ink(2)}));
+  EXPECT_EQ(inks(), (std::vector<Ink>{Role::text}));
 }
 
 TEST(TrainingFigures, GhostsHaveNamesAndDashesOfTheirOwnAndStayFew) {

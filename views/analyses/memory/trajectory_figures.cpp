@@ -156,7 +156,7 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
 
 /// The message of a path with fewer than two recorded steps.
 std::string from_the_second_row(const std::string& what) {
-  return what + " appears with the second recorded step; of a training at most " +
+  return what + " appears with the second recorded step of the training: Space begins it. At most " +
          std::to_string(TrajectoryView::max_steps) + " steps are recorded.";
 }
 

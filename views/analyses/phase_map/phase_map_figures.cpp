@@ -103,9 +103,13 @@ std::string phase_map_subtitle(const Observation& observation, const Selection&)
   const PhaseMapView* map = observation.phase_map.get();
   if (!map) return "Waiting: the first run of the map begins when training pauses, or between its steps.";
   const std::size_t all = size_of(map->sweep.axes), finished = map->sweep.results.size();
+  const double runs = static_cast<double>(all - finished), rate = observation.steps_per_second;
   return map->sweep.name + " · " + words_of(map->sweep.metrics[map->shown].name) + " after " +
          grouped_number(map->steps) + " steps · " +
-         (finished == all ? std::to_string(all) : std::to_string(finished) + " of " + std::to_string(all)) + " runs";
+         (finished == all ? std::to_string(all) : std::to_string(finished) + " of " + std::to_string(all)) + " runs" +
+         (rate > 0 && runs > 0
+              ? ", the rest takes about " + rough_duration_text(runs * static_cast<double>(map->steps) / rate)
+              : "");
 }
 
 std::vector<Figure> phase_run_figures(const PhaseMapView& map, std::size_t row) {

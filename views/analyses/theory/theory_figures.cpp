@@ -61,8 +61,8 @@ Figure excess_figure(const TheoryView& t) {
                               "excess of the ridge loss", t.power);
   figure.series.emplace_back(curve("|F(A^K − I)|²", counted(t.excess.size(), 0), t.excess, 0));
   figure.series.emplace_back(curve("|F(ηA^K − I)|²", counted(t.excess_with_gain.size(), 0), t.excess_with_gain, 2));
-  figure.reference_lines.push_back({Orientation::horizontal, t.explained, "from here the filter cancels the regression",
-                                    Role::warning, Dash::dashed});
+  figure.reference_lines.push_back(
+      {Orientation::horizontal, t.explained, "cancels the regression", Role::warning, Dash::dashed});
   return figure;
 }
 

@@ -124,7 +124,7 @@ void add_seeds(Figure& figure, const std::vector<const RunCurves*>& seeds, const
     deviation.push_back(count > 1 ? std::sqrt(std::max(0.0, (squares - sum * sum / count) / (count - 1))) : 0.0);
   }
   Line line = line_through("mean of " + std::to_string(seeds.size()) + " seeds", std::move(x), std::move(mean),
-                           run_ink(0), Dash::automatic, 2.2);
+                           Role::text, Dash::automatic, 2.2);
   add_with_spread(line, deviation, figure);
 }
 
@@ -138,12 +138,13 @@ std::vector<std::size_t> shown_runs(const Observation& observation, const Select
   return shown;
 }
 
-/// Colour, dash and width of a run's lines: earlier ones are grey with different dashes, or have their own colours.
+/// Colour, dash and width of a run's lines: the present one has no colour, because colours mean layers and modes;
+/// earlier ones are grey with different dashes, or have colours of their own.
 void dress_run(Line& line, const Observation& observation, const Selection& selection, std::size_t r) {
   const std::size_t age = observation.runs.size() - 1 - r;
   static constexpr Dash ghost_dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   const bool is_ghost = age > 0 && selection.earlier == EarlierRuns::grey;
-  line.ink = is_ghost ? Ink(Role::faint) : run_ink(r);
+  line.ink = is_ghost ? Ink(Role::faint) : age == 0 ? Ink(Role::text) : run_ink(r);
   line.dash = is_ghost ? ghost_dashes[(age - 1) % 4] : age == 0 ? Dash::solid : Dash::automatic;
   line.width = age == 0 ? 2.2 : 1.5;
 }
@@ -183,7 +184,7 @@ void add_held_out(Figure& figure, const Observation& observation, CurveStore& cu
   figure.series.push_back(
       Line{.name = "held out",
            .curve = curves.raw(figure.id + "/held out/" + run.run, {run.held_out_accuracy, 0, run.held_out_step}),
-           .ink = observation.runs.size() == 1 ? Ink(2) : run_ink(observation.runs.size() - 1),
+           .ink = Role::text,
            .dash = Dash::dotted,
            .width = 1.2,
            .marker = Marker::diamond,
