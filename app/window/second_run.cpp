@@ -19,7 +19,7 @@ void SecondRun::follow(const Command& command) {
 std::shared_ptr<const Observation> SecondRun::observe(const Observation& first, AnalysisSet asked) {
   revision_ = source_->revision();
   seen_ = source_->observe();
-  source_->ask(asked);
+  source_->request_analyses(asked);
   const std::optional<Command> same = same_sequence(first, *seen_);
   if (same && same->value != sequence_) {  // each once: it may not have such tokens
     sequence_ = same->value;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "app/window/observation_source.h"
+#include "core/engine/session/observation_source.h"
 
 namespace afterglow {
 

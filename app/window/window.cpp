@@ -34,26 +34,12 @@ void keep_last_run(const std::filesystem::path& folder, const std::function<Snap
   }
 }
 
-/// A session builds its model on its own thread: until then observations are empty and commands wait.
-class SessionSource final : public ObservationSource {
- public:
-  SessionSource(const std::string& recipe, const SessionOptions& options) : session_(recipe, options) {}
-  void send(Command command) override { session_.send(std::move(command)); }
-  std::shared_ptr<const Observation> observe() override { return session_.observe(); }
-  std::uint64_t revision() override { return session_.revision(); }
-  std::uint64_t taken_commands() override { return session_.taken_commands(); }
-  void ask(AnalysisSet analyses) override { session_.request_analyses(analyses); }
-
- private:
-  Session session_;
-};
-
 std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionOptions options) {
   const auto saved = std::make_shared<SavedRun>(open_named(word, newest_state));
   const bool trains = !saved->has_weights();
   options.opened = saved;
   options.at_end = {};
-  auto source = std::make_unique<SessionSource>("", options);
+  auto source = std::make_unique<Session>("", options);
   if (trains) source->send({"run"});
   return source;
 }
@@ -70,7 +56,7 @@ void run_window(const WindowOptions& wanted) {
   }
   const Interruption noticed;  // until the run is saved
   {
-    SessionSource source(options.recipe, options.session);
+    Session source(options.recipe, options.session);
     const auto open = [&](const std::string& word) { return open_second(word, options.session); };
     WindowLoop(options, source, open).run(Interruption::wanted);
   }

@@ -457,7 +457,7 @@ void WindowLoop::draw() {
   ask_frame(page_, lesson_returns_at(page_, last_input_));
   if (page_.is_locked) commands_.drop_controls();
   page_.asked = analyses_of(page_);
-  source_.ask(page_.asked);
+  source_.request_analyses(page_.asked);
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
   if (is_last && !options_.screenshot.empty()) pictures_.push_back(options_.screenshot);
   window_.end_frame(look_.theme->ground, [&] {

@@ -10,12 +10,12 @@
 #include "app/window/display/gl_window.h"
 #include "app/window/display/second_window.h"
 #include "app/window/film/film_files.h"
-#include "app/window/observation_source.h"
 #include "app/window/script.h"
 #include "app/window/second_run.h"
 #include "app/window/settings.h"
 #include "app/window/view_history.h"
 #include "app/window/window.h"
+#include "core/engine/session/observation_source.h"
 #include "views/frame.h"
 #include "views/page/lesson_notes.h"
 

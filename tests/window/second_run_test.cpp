@@ -26,9 +26,11 @@ class GivenSource final : public ObservationSource {
  public:
   explicit GivenSource(Given& given) : given_(given) {}
   void send(Command command) override { given_.commands.push_back(command.name + " " + command.value); }
-  std::shared_ptr<const Observation> observe() override { return std::make_shared<const Observation>(given_.seen); }
-  std::uint64_t revision() override { return given_.revision; }
-  void ask(AnalysisSet analyses) override { given_.asked = analyses; }
+  std::shared_ptr<const Observation> observe() const override {
+    return std::make_shared<const Observation>(given_.seen);
+  }
+  std::uint64_t revision() const override { return given_.revision; }
+  void request_analyses(AnalysisSet analyses) override { given_.asked = analyses; }
 
  private:
   Given& given_;

@@ -6,9 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "core/engine/observation/analyses.h"
-#include "core/engine/observation/observation.h"
-#include "core/engine/recipe/command.h"
+#include "core/engine/session/observation_source.h"
 #include "core/engine/training/saved/saved_run.h"
 
 namespace afterglow {
@@ -30,28 +28,22 @@ struct SessionOptions {
   std::filesystem::path save_folder{};  ///< where `save` writes without a path; empty: the working folder
 };
 
-class Session {
+/// It builds its model on its own thread: until then observations are empty and commands wait.
+class Session final : public ObservationSource {
  public:
   /// `recipe` is JSON text, as a preset or an exported figure carries it. Starts at once.
   Session(const std::string& recipe, const SessionOptions& options);
-  ~Session();
+  ~Session() override;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Queues a command for the worker; never blocks.
-  void send(Command command);
-  /// The newest observation; never null. The worker makes the next one only after this call, so a session that nothing
-  /// observes trains at full speed.
-  std::shared_ptr<const Observation> observe() const;
-  /// Changes with every new observation.
-  std::uint64_t revision() const;
-  /// The number of commands whose effects the next observation shows.
-  std::uint64_t taken_commands() const;
+  void send(Command command) override;
+  std::shared_ptr<const Observation> observe() const override;
+  std::uint64_t revision() const override;
+  std::uint64_t taken_commands() const override;
+  void request_analyses(AnalysisSet analyses) override;
   /// The number of steps trained here, observed or not.
   std::int64_t trained_steps() const;
-  /// Sets the analyses that the worker keeps up to date; until the first call, all. Results of the others stay in the
-  /// observations.
-  void request_analyses(AnalysisSet analyses);
 
  private:
   struct Thread;

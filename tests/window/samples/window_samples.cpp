@@ -27,9 +27,9 @@ class SampleSource final : public ObservationSource {
     ++revision_;
     ++taken_;
   }
-  std::shared_ptr<const Observation> observe() override { return observation_; }
-  std::uint64_t revision() override { return revision_; }
-  std::uint64_t taken_commands() override { return taken_; }
+  std::shared_ptr<const Observation> observe() const override { return observation_; }
+  std::uint64_t revision() const override { return revision_; }
+  std::uint64_t taken_commands() const override { return taken_; }
 
  private:
   std::shared_ptr<const Observation> observation_;

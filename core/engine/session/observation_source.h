@@ -1,0 +1,30 @@
+// Where observations come from and commands go to: a session, or a replacement in tests. Nothing else
+// passes between window and engine, and no method blocks.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/engine/observation/observation.h"
+#include "core/engine/recipe/command.h"
+
+namespace afterglow {
+
+class ObservationSource {
+ public:
+  virtual ~ObservationSource() = default;
+  /// Queues a command.
+  virtual void send(Command command) = 0;
+  /// The newest observation; never null. The next one is made only after this call, so a session that nothing observes
+  /// trains at full speed.
+  virtual std::shared_ptr<const Observation> observe() const = 0;
+  /// Changes with every new observation.
+  virtual std::uint64_t revision() const = 0;
+  /// The number of commands whose effects the next observation shows.
+  virtual std::uint64_t taken_commands() const { return 0; }
+  /// Sets the analyses that are kept up to date; until the first call, all. Results of the others stay in the
+  /// observations.
+  virtual void request_analyses(AnalysisSet) {}
+};
+
+}  // namespace afterglow
