@@ -534,12 +534,11 @@ TEST_F(CommandLine, BenchAnswersWithRows) {
 
 TEST_F(CommandLine, BenchOfAStepSaysWhatItHolds) {
   const json result = parsed(run("bench 'step tiny' --repeats 1 --json --device cpu --threads 1"));
-  ASSERT_GE(result["rows"].size(), 2u);
+  ASSERT_EQ(result["rows"].size(), 1u);
   const auto weights_and_moments = 4 * sizeof(float) * 110068;
   EXPECT_EQ(result["rows"][0]["name"], "step tiny");
   EXPECT_GT(result["rows"][0]["held_bytes"].get<std::size_t>(), weights_and_moments);
   EXPECT_LT(result["rows"][0]["held_bytes"].get<std::size_t>(), std::size_t{200} << 20);
-  EXPECT_FALSE(result["rows"][1].contains("held_bytes")) << "the products alone";
 }
 
 // Training steps have "gka" in their names as well; what begins with it comes alone.

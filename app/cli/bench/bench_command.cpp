@@ -1,4 +1,4 @@
-// `afterglow bench`: medians of training steps and layers on this machine, and of the matrix products alone.
+// `afterglow bench`: medians of training steps and layers on this machine.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -20,7 +20,6 @@
 #include "core/engine/inspection/generation.h"
 #include "core/engine/inspection/observer.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/pinned_array.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
@@ -84,62 +83,6 @@ struct Setup {
   }
 };
 
-// The matrix products of one training step: for each weight matrix the output, the input's gradient and the weight's.
-// A forecaster has no such list, because only its layers know over how many rows their maps go; the products of a
-// memory of training run once a step and are left out.
-class MatrixProducts {
- public:
-  MatrixProducts(Trainer& trainer) : backend_(&trainer.backend()) {
-    if (trainer.forecast() != nullptr) return;
-    trainer.parameters().allocate(*backend_, trainer.dtype());
-    const std::int64_t batch = trainer.config().batch, rows = batch * trainer.task().length();
-    const Parameter* answering = trainer.model().first_answering();
-    std::int64_t widest = 1;
-    for (const Parameter& parameter : trainer.parameters().all()) {
-      const bool is_of_tokens = parameter.name != "embedding.weight" && !parameter.name.starts_with("memory.");
-      if (parameter.shape.rank() != 2 || !is_of_tokens) continue;
-      const bool answers_only = answering != nullptr && parameter.offset >= answering->offset;
-      weights_.push_back(
-          {parameter.value, parameter.gradient, answers_only ? batch * trainer.task().max_answers() : rows});
-      widest = std::max({widest, parameter.shape[0], parameter.shape[1]});
-    }
-    for (auto& buffer : buffers_) buffer = std::make_unique<PinnedArray>(*backend_, Shape{rows, widest}, DType::f32);
-    for (auto& buffer : buffers_) backend_->fill(buffer->device(), 0.5);
-  }
-  void run() {
-    for (const Weight& w : weights_) {
-      const std::int64_t outputs = w.value.shape[0], inputs = w.value.shape[1];
-      const Tensor x = matrix(0, w.rows, inputs), y = matrix(1, w.rows, outputs), dx = matrix(2, w.rows, inputs);
-      backend_->gemm(false, true, 1, x, w.value, 0, y);
-      backend_->gemm(false, false, 1, y, w.value, 0, dx);
-      backend_->gemm(true, false, 1, y, x, 0, w.gradient);
-    }
-  }
-  double flops() const {
-    double total = 0;
-    for (const Weight& w : weights_) total += 6.0 * static_cast<double>(w.rows * w.value.elements());
-    return total;
-  }
-  double bytes() const {
-    double total = 0;
-    for (const Weight& w : weights_)
-      total += 12.0 * static_cast<double>(w.value.elements() + w.rows * (w.value.shape[0] + w.value.shape[1]));
-    return total;
-  }
-
- private:
-  struct Weight {
-    Tensor value, gradient;
-    std::int64_t rows;  ///< number of rows that it multiplies
-  };
-  Tensor matrix(int buffer, std::int64_t rows, std::int64_t columns) const {
-    return Tensor(buffers_[buffer]->device().data, {rows, columns}, DType::f32);
-  }
-  Backend* backend_;
-  std::vector<Weight> weights_;
-  std::unique_ptr<PinnedArray> buffers_[3];
-};
-
 /// A training step of the preset, unchanged or with other sizes.
 struct StepCase {
   std::string name, preset;
@@ -157,17 +100,10 @@ void bench_step(const StepCase& of, const Setup& setup) {
   Recipe recipe = recipe_of(of.preset, of.changes, setup.backend);
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, setup.backend);
-  const std::size_t before = setup.backend.held_bytes();
-  MatrixProducts products(trainer);
-  const std::size_t of_products = setup.backend.held_bytes() - before;
-  json& row = setup.measure({of.name, products.flops(), products.bytes(), [&] { trainer.step(); }});
-  const auto held = static_cast<std::int64_t>(setup.backend.held_bytes() - of_products);
+  json& row = setup.measure({of.name, 0, 0, [&] { trainer.step(); }});
+  const auto held = static_cast<std::int64_t>(setup.backend.held_bytes());
   row["held_bytes"] = held;
   setup.output.line("  holds ", bytes_text(held));
-  if (products.flops() == 0) return;
-  // The products are recorded as a graph, as the step itself is, so that both have the same launch costs.
-  const std::unique_ptr<DeviceGraph> recorded = setup.backend.capture([&] { products.run(); });
-  setup.measure({of.name + ", products alone", products.flops(), products.bytes(), [&] { recorded->run(); }});
 }
 
 // The recurrent form of the reference model over one sequence, with the state, captures and eigenvalues of every token.
@@ -239,25 +175,9 @@ void bench_influence(const char* preset, const Setup& setup) {
                  }});
 }
 
-/// Dense products per second in the data sheet of an H200.
-double matrix_rate(const Backend& backend) {
-  if (backend.name() != "cuda") return 0.0;
-  return backend.precision() == Precision::bf16 ? 989e12 : backend.precision() == Precision::tf32 ? 494e12 : 67e12;
-}
-
 void bench_gka(const GkaCase& sizes, const Setup& setup) {
   GkaBench bench(sizes, setup.backend);
-  json& row = setup.measure({sizes.name, bench.flops(), bench.bytes(), [&] { bench.run(); }});
-  const double rate = matrix_rate(setup.backend);
-  if (rate > 0.0) {
-    const double floor_ms = 1e3 * bench.flops() / rate, share = floor_ms / row["median_ms"].get<double>();
-    row["floor_ms"] = floor_ms;
-    row["share_of_matrix_rate"] = share;
-    setup.output.print("  floor %.3f ms by the matrix rate of an H200 in %s: %.1f %% of it reached", floor_ms,
-                       name_of(setup.backend.precision()), 100.0 * share);
-  }
-  if (setup.backend.name() != "cpu") return;
-  setup.measure({concat(sizes.name, ", products alone"), bench.flops(), 0, [&] { bench.run_products(); }});
+  setup.measure({sizes.name, bench.flops(), bench.bytes(), [&] { bench.run(); }});
 }
 
 MachineRates show_rates(const Setup& setup) {

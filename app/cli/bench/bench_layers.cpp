@@ -78,7 +78,6 @@ double LayerPass::weights() const {
 
 GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
     : sizes_(sizes),
-      backend_(&backend),
       q_(backend, {sizes.batch, sizes.tokens, sizes.heads, sizes.width}, DType::f32),
       k_(backend, q_.device().shape, DType::f32),
       v_(backend, q_.device().shape, DType::f32),
@@ -122,16 +121,6 @@ void GkaBench::fill(PinnedArray& array, std::uint64_t seed, bool unit_rows) {
   }
   for (std::int64_t row = drawn; row < rows(); ++row)
     std::copy_n(values + row % drawn * width, width, values + row * width);
-}
-
-void GkaBench::run_products() {
-  tape_.begin(false);
-  const std::int64_t columns = sizes_.width + 2 * config_.piece();
-  const Tensor left = q_.device().reshaped({rows(), sizes_.width});
-  const Tensor right = tape_.scratch({sizes_.width, columns}, DType::f32);
-  const Tensor out = tape_.scratch({rows(), columns}, DType::f32);
-  backend_->fill(right, 0.01);
-  for (int i = 0; i < 2 * config_.iterations; ++i) backend_->gemm(false, false, 1, left, right, 0, out);
 }
 
 double GkaBench::flops() const {

@@ -41,7 +41,7 @@ class LayerPass {
   Tape tape_;
 };
 
-/// `afterglow bench gka` measures the core of Gated KalmaNet alone, and the matrix products in it.
+/// `afterglow bench gka` measures the core of Gated KalmaNet alone.
 struct GkaCase {
   const char* name;
   std::int64_t batch, tokens, heads, width;
@@ -57,8 +57,6 @@ class GkaBench {
   GkaBench(const GkaCase& sizes, Backend& backend);
   /// One forward and one backward pass.
   void run() { graph_->run(); }
-  /// The same number of multiplications in plain products of the same widths.
-  void run_products();
   /// Operations of both Chebyshev iterations: H_t xi for every token, chunk by chunk.
   double flops() const;
   /// Bytes of inputs, results and their gradients, once each, and of the states around the chunks, written and read
@@ -71,7 +69,6 @@ class GkaBench {
 
   GkaCase sizes_;
   ChebyshevConfig config_;
-  Backend* backend_;
   PinnedArray q_, k_, v_, g_, alpha_, dy_;
   Arena arena_;
   Tape tape_;
