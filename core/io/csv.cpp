@@ -14,7 +14,7 @@ namespace afterglow {
 namespace {
 
 template <class... What>
-[[noreturn]] void refuse(const std::string& where, std::size_t line, const What&... what) {
+[[noreturn]] void refuse_line(const std::string& where, std::size_t line, const What&... what) {
   throw Error(ExitCode::bad_input, where, ", line ", line, ": ", what...);
 }
 
@@ -136,7 +136,7 @@ class CsvParser {
     const std::size_t begin = ++next_;
     std::size_t end = begin;
     for (;;) {
-      if (at_end()) refuse(where_, first_line, "a quote opens here that is never closed; close it or remove it");
+      if (at_end()) refuse_line(where_, first_line, "a quote opens here that is never closed; close it or remove it");
       const char c = text_[next_++];
       if (c == '\n') ++line_;
       if (c == '"' && (at_end() || text_[next_] != '"')) break;
@@ -144,8 +144,8 @@ class CsvParser {
       text_[end++] = c;
     }
     if (!at_line_end() && text_[next_] != separator_) {
-      refuse(where_, line_,
-             "text follows a closing quote; put the whole field into quotes and double the quotes inside");
+      refuse_line(where_, line_,
+                  "text follows a closing quote; put the whole field into quotes and double the quotes inside");
     }
     return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin)};
   }
@@ -169,7 +169,7 @@ class CsvParser {
     std::vector<std::string> sorted = names;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-    if (twice != sorted.end()) refuse(where_, line, "two columns are called ", in_quotes(*twice), "; rename one");
+    if (twice != sorted.end()) refuse_line(where_, line, "two columns are called ", in_quotes(*twice), "; rename one");
   }
 
   /// Whether a first line consists of numbers, or of times and numbers.
@@ -198,8 +198,8 @@ class CsvParser {
 
   void check_width(std::size_t line, std::size_t fields) const {
     if (fields == table_.names_.size()) return;
-    refuse(where_, line, fields, fields == 1 ? " field" : " fields", " where the header has ", table_.names_.size(),
-           "; add or remove fields (a comma inside one needs quotes)");
+    refuse_line(where_, line, fields, fields == 1 ? " field" : " fields", " where the header has ",
+                table_.names_.size(), "; add or remove fields (a comma inside one needs quotes)");
   }
 
   CsvTable& table_;
@@ -261,8 +261,8 @@ std::vector<double> CsvTable::numbers(std::size_t column) const {
       const char* remedy = has_decimal_commas_ ? "write it with a decimal comma, without points, as the table's others"
                            : cell.find(',') != std::string_view::npos ? "write it with a decimal point"
                                                                       : "correct it, or leave it empty";
-      refuse(where_, lines_[row], "column ", column + 1, " (", in_quotes(names_[column]), ") is ", in_quotes(cell),
-             " where a number should be; ", remedy);
+      refuse_line(where_, lines_[row], "column ", column + 1, " (", in_quotes(names_[column]), ") is ", in_quotes(cell),
+                  " where a number should be; ", remedy);
     }
     result.push_back(*value);
   }
