@@ -91,10 +91,10 @@ AttentionConfig::AttentionConfig(const nlohmann::json& config) : JsonFields(conf
   if (heads % key_heads != 0) refuse(": n_kv_heads must divide n_heads; change one of them");
   if (kv_rank == 0 && (value != head || q_rank > 0 || shared_width > 0))
     refuse(": value_dim, q_rank and shared_width are those of latent attention; set kv_rank");
-  if (kv_rank > 0 && (rotary || biases || key_heads != heads || norm != QueryNorm::none || adapter.rank > 0))
+  if (kv_rank > 0 && (rotary || key_heads != heads || norm != QueryNorm::none || adapter.rank > 0))
     refuse(
-        ": latent attention has no position code, biases, key heads, adapters or norms of queries and keys; take out "
-        "use_rope, qkv_bias, n_kv_heads, adapter and qk_norm");
+        ": latent attention has no position code, key heads, adapters or norms of queries and keys; take out use_rope, "
+        "n_kv_heads, adapter and qk_norm");
 }
 
 /// Columns of a head in the kernel, which takes keys and values of one width.
@@ -136,11 +136,14 @@ class Attention final : public Layer {
       if (config.q_rank > 0) {
         q_down_ = matrix("q_a_proj.weight", config.q_rank, config.width);
         q_norm_ = norm("q_a_norm.weight", config.q_rank);
+        if (config.biases) biases_[0] = &parameters.add("q_a_proj.bias", {config.q_rank}, zeros());
       }
       q_proj_ = matrix(config.q_rank > 0 ? "q_b_proj.weight" : "q_proj.weight", queries,
                        config.q_rank > 0 ? config.q_rank : config.width);
       k_proj_ = matrix("kv_a_proj.weight", config.kv_rank + config.shared_width, config.width);
       k_norm_ = norm("kv_a_norm.weight", config.kv_rank);
+      if (config.biases)
+        biases_[1] = &parameters.add("kv_a_proj.bias", {config.kv_rank + config.shared_width}, zeros());
       v_proj_ =
           matrix("kv_b_proj.weight", config.heads * (config.head - config.shared_width + config.value), config.kv_rank);
     } else {
@@ -282,10 +285,13 @@ class Attention final : public Layer {
     };
     Heads heads;
     Var queries = x;
-    if (q_down_ != nullptr) queries = latent_norm(linear(tape, x, tape.parameter(*q_down_)), *q_norm_);
+    if (q_down_ != nullptr) {
+      queries = linear(tape, x, tape.parameter(*q_down_), optional_parameter(tape, biases_[0]));
+      queries = latent_norm(queries, *q_norm_);
+    }
     queries = linear(tape, queries, tape.parameter(*q_proj_));
     heads.q = padded(tape, tape.reshape(queries, {batch, tokens, c.heads, c.head}), padded_width(c));
-    const Var latent = linear(tape, x, tape.parameter(*k_proj_));
+    const Var latent = linear(tape, x, tape.parameter(*k_proj_), optional_parameter(tape, biases_[1]));
     const std::int64_t latent_widths[] = {c.kv_rank, c.shared_width}, head_widths[] = {own, c.value};
     Var parts[2] = {latent, {}}, made[2];
     if (c.shared_width > 0) {

@@ -126,6 +126,8 @@ struct ExpertsConfig : JsonFields {
   Activation activation = choice("activation", activations, Activation::silu);
   std::int64_t shared = integer("shared_ff", 0, 0, 1 << 20);  ///< the width of the MLP that all tokens take; 0: none
   bool shared_gate = flag("shared_gate", false);              ///< its answer times sigmoid(shared_gate x)
+  /// So many columns the experts read and write, by two maps; 0: those of the stream.
+  std::int64_t latent = integer("latent", 0, 0, 65536);
 
  private:
   Router read_router() {
@@ -148,11 +150,16 @@ class Experts final : public Layer {
   Experts(const ExpertsConfig& config, const ParameterScope& parameters)
       : config_(config), gate_(parameters.add("router.weight", {config.count, config.width}, fan_in_uniform())) {
     if (config.correction) correction_ = &parameters.add("router.correction", {config.count}, zeros());
-    const auto mlp = [&](std::int64_t inner, const std::string& name) {
-      return Mlp({config.width, inner, config.gated, config.activation}, parameters.scope(name));
+    const auto mlp = [&](std::int64_t width, std::int64_t inner, const std::string& name) {
+      return Mlp({width, inner, config.gated, config.activation}, parameters.scope(name));
     };
-    for (std::int64_t e = 0; e < config.count; ++e) experts_.push_back(mlp(config.inner, std::to_string(e)));
-    if (config.shared > 0) shared_ = std::make_unique<Mlp>(mlp(config.shared, "shared"));
+    if (config.latent > 0) {
+      to_latent_ = &parameters.add("to_latent.weight", {config.latent, config.width}, fan_in_uniform());
+      from_latent_ = &parameters.add("from_latent.weight", {config.width, config.latent}, fan_in_uniform());
+    }
+    const std::int64_t width = config.latent > 0 ? config.latent : config.width;
+    for (std::int64_t e = 0; e < config.count; ++e) experts_.push_back(mlp(width, config.inner, std::to_string(e)));
+    if (config.shared > 0) shared_ = std::make_unique<Mlp>(mlp(config.width, config.shared, "shared"));
     if (config.shared_gate) shared_gate_ = &parameters.add("shared_gate.weight", {1, config.width}, fan_in_uniform());
   }
   std::string_view kind() const override { return "experts"; }
@@ -164,8 +171,10 @@ class Experts final : public Layer {
     tape.split_columns(weights, std::vector<std::int64_t>(experts_.size(), 1), parts);
     Var sum;
     const auto add_answer = [&](const Var& answer) { sum = sum.defined() ? add(tape, sum, answer) : answer; };
+    const Var in = to_latent_ != nullptr ? linear(tape, x, tape.parameter(*to_latent_)) : x;
     for (std::size_t e = 0; e < experts_.size(); ++e)
-      add_answer(multiply_rows(tape, experts_[e].forward(tape, x, mask), contiguous(tape, parts[e]), 0.0));
+      add_answer(multiply_rows(tape, experts_[e].forward(tape, in, mask), contiguous(tape, parts[e]), 0.0));
+    if (from_latent_ != nullptr) sum = linear(tape, sum, tape.parameter(*from_latent_));
     if (shared_ == nullptr) return sum;
     const Var shared = shared_->forward(tape, x, mask);
     if (shared_gate_ == nullptr) {
@@ -179,7 +188,8 @@ class Experts final : public Layer {
 
  private:
   ExpertsConfig config_;
-  const Parameter &gate_, *correction_ = nullptr, *shared_gate_ = nullptr;
+  const Parameter &gate_, *correction_ = nullptr, *shared_gate_ = nullptr, *to_latent_ = nullptr,
+                          *from_latent_ = nullptr;
   std::vector<Mlp> experts_;
   std::unique_ptr<Mlp> shared_;
 };

@@ -89,7 +89,7 @@ void read_rotary(const ConfigFields& config, json& mixer, double partial) {
     rope = rope.part("full_attention");
   const double base = rope.number("rope_theta", config.number("rope_theta", 10000.0)),
                head = mixer["head_dim"].get<double>();
-  partial = rope.number("partial_rotary_factor", config.number("partial_rotary_factor", partial));
+  if (partial < 1) partial = rope.number("partial_rotary_factor", config.number("partial_rotary_factor", partial));
   const auto width = static_cast<std::int64_t>(head * partial);
   if (width < 0 || width > mixer["head_dim"] || width % 2 != 0)
     config.refuse("partial_rotary_factor", "an even number of the columns of a head must turn; correct it");

@@ -16,8 +16,9 @@ std::string activation_of(const ConfigFields& config, const char* name = "hidden
 void require_silu(const ConfigFields& config);
 /// Attention: n_heads, n_kv_heads, head_dim (hidden_size / heads where the field is missing) and position code.
 nlohmann::json attention_mixer(const ConfigFields& config);
-/// rope_parameters, or rope_theta, rope_scaling and partial_rotary_factor as before version 5; by default the rotary
-/// code turns `partial` of a head. Writes rope_base, rope_width and rope_scaling.
+/// rope_parameters, or rope_theta, rope_scaling and partial_rotary_factor as before version 5. Writes rope_base,
+/// rope_width and rope_scaling. By default the rotary code turns `partial` of a head; where that is the whole of it the
+/// library does not read partial_rotary_factor.
 void read_rotary(const ConfigFields& config, nlohmann::json& mixer, double partial = 1.0);
 
 /// Matches words: "A_log o_norm.weight=norm.weight", ours and theirs where they differ, after these beginnings.

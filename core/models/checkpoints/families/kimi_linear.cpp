@@ -68,7 +68,8 @@ json latent_mixer(const ConfigFields& config) {
              {"value_dim", config.integer("v_head_dim", 128)},
              {"kv_rank", config.integer("kv_lora_rank", 512)},
              {"shared_width", shared},
-             {"norm_eps", config.number("rms_norm_eps", 1e-5)}};
+             {"norm_eps", 1e-6}};  // whatever rms_norm_eps is
+  mixer["qkv_bias"] = mixer["o_bias"] = config.flag("attention_bias", false);
   if (config.has("q_lora_rank")) mixer["q_rank"] = config.integer("q_lora_rank", std::nullopt);
   return mixer;
 }
@@ -96,8 +97,8 @@ json experts_of(const ConfigFields& config) {
 
 ModelPlan plan_kimi_linear(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
-  for (const char* field : {"mla_use_output_gate", "attn_res_block_size", "use_full_rank_output_gate",
-                            "forget_gate_lower_bound", "attention_bias"}) {
+  for (const char* field :
+       {"mla_use_output_gate", "attn_res_block_size", "use_full_rank_output_gate", "forget_gate_lower_bound"}) {
     if (config.has(field) && config.fields()[field] != false && config.fields()[field] != 0)
       config.refuse(field, "kimi_linear with it is not computed here; a model without it is");
   }
@@ -113,6 +114,10 @@ ModelPlan plan_kimi_linear(const ConfigFields& config) {
   for (std::size_t block = 0; block < words.size(); ++block) {
     const bool attends = words[block] == "full_attention";
     match_norms(plan, block);
+    if (attends && latent["o_bias"].get<bool>())
+      match_names(plan, block, "attention.", "self_attn.",
+                  std::string("kv_a_proj.bias=kv_a_proj_with_mqa.bias o_proj.bias") +
+                      (latent.contains("q_rank") ? " q_a_proj.bias" : ""));
     match_names(
         plan, block, attends ? "attention." : "kda.", "self_attn.",
         attends ? latent_names + std::string(latent.contains("q_rank") ? query_names : "q_proj.weight") : kda_names);

@@ -11,6 +11,7 @@ ModelPlan plan_mamba(const ConfigFields& config) {
   outer["tie_word_embeddings"] = config.flag("tie_word_embeddings", true);
   ModelPlan plan(config.filled(outer), config.number("layer_norm_epsilon", 1e-5), "backbone.", "norm_f.weight");
   json mixer = mamba_mixer(config, {});
+  mixer["d_inner"] = config.integer("intermediate_size", mixer["d_inner"].get<std::int64_t>());
   if (is_falcon) mixer.update({{"scan_norm", "plain"}, {"norm_eps", config.number("mixer_rms_eps", 1e-6)}});
   for (std::size_t block = 0; block < static_cast<std::size_t>(config.layers()); ++block) {
     plan.match(block, "mixer_norm.weight", "norm.weight");

@@ -66,8 +66,9 @@ ModelPlan plan_bamba(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
   ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
   const json mamba2 = mamba2_of(plan, config, eps, expanded_width(config)), mlp = swiglu_of(config, 14336);
-  json attention = attention_mixer(config);
-  read_rotary(config, attention, 0.5);
+  json attention = attention_mixer(config), fields = config.fields();
+  fields["partial_rotary_factor"] = 0.5;  // whatever stands next to rope_parameters
+  read_rotary(config.filled(fields), attention, 0.5);
   for (std::int64_t i = 0; i < config.layers(); ++i) {
     const bool attends = is_listed(config, "attn_layer_indices", i);
     const auto block = static_cast<std::size_t>(i);

@@ -45,8 +45,6 @@ std::vector<std::string> parts_of(const ConfigFields& config) {
 }
 
 json experts_of(const ConfigFields& config, const std::string& activation) {
-  if (config.has("moe_latent_size"))
-    config.refuse("moe_latent_size", "experts behind a projection are not computed here; a model without it is");
   const std::int64_t groups = config.integer("n_group", 1);
   return {{"kind", "experts"},
           {"d_ff", config.integer("moe_intermediate_size", 7688)},
@@ -61,7 +59,8 @@ json experts_of(const ConfigFields& config, const std::string& activation) {
           {"correction", true},
           {"gated", false},
           {"activation", activation},
-          {"shared_ff", config.integer("moe_shared_expert_intermediate_size", 7688)}};
+          {"shared_ff", config.integer("moe_shared_expert_intermediate_size", 7688)},
+          {"latent", config.has("moe_latent_size") ? config.integer("moe_latent_size", std::nullopt) : 0}};
 }
 
 }  // namespace
@@ -102,6 +101,9 @@ ModelPlan plan_nemotron_h(const ConfigFields& config) {
     if (word == "attention") match_attention(plan, block, parts[word], {.base = "mixer."});
     if (word == "mlp") match_mlp(plan, block, mlp, "mlp.", {.base = "mixer."});
     if (word == "experts") match_experts(plan, block, experts, {.base = "mixer.", .shared = "shared_experts."});
+    if (word == "experts" && experts["latent"] > 0)
+      match_names(plan, block, "experts.", "mixer.",
+                  "to_latent.weight=fc1_latent_proj.weight from_latent.weight=fc2_latent_proj.weight");
     plan.add_block(mixes ? json{{"mixer", parts[word]}} : json{{"mlp", word == "mlp" ? mlp : experts}});
   }
   return plan;

@@ -33,7 +33,8 @@ ModelPlan plan_olmo_hybrid(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-6);
   ModelPlan plan(config, eps, "model.", "norm.weight", "embed_tokens.weight");
   json attention = attention_mixer(config);
-  const bool turns = config.part("rope_parameters").has("rope_theta") || config.has("rope_theta");
+  // Models without position code have a null in the place of rope_theta; the library fills in what is not there at all.
+  const bool turns = !config.has("rope_parameters") || config.part("rope_parameters").has("rope_theta");
   if (turns) read_rotary(config, attention);
   attention.update({{"use_rope", turns}, {"qk_norm", "whole"}, {"norm_eps", eps}});
   const std::int64_t heads = attention["n_heads"], key_heads = config.integer("linear_num_key_heads", heads),

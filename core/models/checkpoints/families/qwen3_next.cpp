@@ -57,8 +57,13 @@ json experts_of(const ConfigFields& config) {
           {"shared_gate", true}};
 }
 
+bool has_no_experts(const ConfigFields& config) {
+  return config.has("num_experts") && config.count("num_experts") == 0;
+}
+
 /// Layers whose MLP is dense: those of mlp_only_layers, and all but every decoder_sparse_step-th.
 bool is_dense(const ConfigFields& config, std::int64_t layer) {
+  if (has_no_experts(config)) return true;
   if (config.has("mlp_only_layers")) {
     const json& list = config.fields()["mlp_only_layers"];
     if (!list.is_array()) config.refuse("mlp_only_layers", "a list of layers is expected; correct it");
@@ -81,7 +86,9 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   read_rotary(config, attention, 0.25);
   attention.update({{"qk_norm", "head"}, {"norm_eps", eps}, {"norm_plus_one", true}, {"output_gate", true}});
   const json dense{{"kind", "swiglu"}, {"d_ff", config.integer("intermediate_size", is_next ? 5632 : 12288)}};
-  const json experts = is_next ? experts_of(config) : json();
+  const json experts = is_next && !has_no_experts(config) ? experts_of(config) : json();
+  if (is_next && has_no_experts(config))
+    config.skip("moe_intermediate_size num_experts_per_tok norm_topk_prob shared_expert_intermediate_size");
   std::size_t block = 0;
   for (const std::string& word :
        mixers_of(config, "linear_attention", "full_attention", config.integer("full_attention_interval", 4))) {

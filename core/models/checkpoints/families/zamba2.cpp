@@ -29,8 +29,8 @@ SharedParts shared_parts(const ConfigFields& config) {
   parts.attention = {{"kind", "attention"}, {"n_heads", heads},  {"n_kv_heads", keys},
                      {"head_dim", head},    {"use_rope", false}, {"scale", std::sqrt(2.0 / static_cast<double>(head))}};
   if (config.flag("use_mem_rope", false)) {
-    if (config.flag("use_long_context", false))
-      config.refuse("use_long_context", "its stretched position code is not computed here");
+    if (config.flag("use_long_context", false) && !config.text("transformers_version", "").starts_with("5."))
+      config.refuse("use_long_context", "the position code that transformers stretched before 5 is not computed here");
     parts.attention["use_rope"] = true;
     read_rotary(config, parts.attention);
   }
@@ -97,7 +97,10 @@ void keep_new(ModelPlan& plan, std::size_t begin, std::size_t block, const std::
 
 ModelPlan plan_zamba2(const ConfigFields& config) {
   const double eps = config.number("rms_norm_eps", 1e-5);
-  ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
+  const bool ties = config.flag("tie_word_embeddings", true);
+  json outer = config.fields();
+  outer["tie_word_embeddings"] = ties;
+  ModelPlan plan(config.filled(outer), eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
   json mamba2 = hybrid_mamba2_mixer(config,
                                     {.heads = "n_mamba_heads",
                                      .head = "mamba_headdim",
@@ -108,6 +111,10 @@ ModelPlan plan_zamba2(const ConfigFields& config) {
                                     expanded_width(config), 1e-5);
   limit_steps(mamba2, config.number("time_step_min", 1e-3), 1e30);  // time_step_limit has no effect there
   const SharedParts parts = shared_parts(config);
+  if (parts.attention["use_rope"] && config.flag("use_long_context", false))
+    plan.notes.emplace_back(
+        "\"use_long_context\" changes nothing in transformers from 5 on, nor here; earlier ones stretched the position "
+        "code");
   const std::int64_t count = config.integer("num_mem_blocks", 1);
   const std::vector<std::string> words = config.layer_words("layers_block_type");
   if (words.empty()) config.refuse("layers_block_type", "a word for each layer is expected");
@@ -124,9 +131,11 @@ ModelPlan plan_zamba2(const ConfigFields& config) {
       continue;
     }
     if (words[block] != "hybrid") config.refuse("layers_block_type", "mamba and hybrid are computed here");
-    const std::int64_t shared = use % count;
+    // Without a tied head version 5 ties no block to another; earlier files hold each shared block once.
+    const std::int64_t shared = ties ? use % count : use;
     std::vector<std::size_t> uses;
-    for (std::size_t i = static_cast<std::size_t>(shared); i < hybrids.size(); i += static_cast<std::size_t>(count))
+    if (!ties) uses.push_back(block);
+    for (auto i = static_cast<std::size_t>(use % count); i < hybrids.size(); i += static_cast<std::size_t>(count))
       uses.push_back(hybrids[i]);
     const std::size_t begin = plan.weights.size();
     match_shared(plan, block, shared, use, parts);

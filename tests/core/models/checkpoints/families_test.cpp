@@ -236,12 +236,14 @@ const std::vector<Variation>& variations() {
       {"qwen3_5_biases", hybrid("qwen3_5_text", {{"attention_bias", true}})},
       {"qwen3_5_seeing", seeing()},
       {"qwen3_next", next({})},
+      {"qwen3_next_without_experts", next({{"num_experts", 0}})},
       {"qwen3_next_dense_layer", next({{"mlp_only_layers", {0}}, {"norm_topk_prob", false}})},
       {"olmo_hybrid", hybrid("olmo_hybrid", {{"num_key_value_heads", 4}})},
       {"olmo_hybrid_no_rotary",
-       hybrid("olmo_hybrid", {{"rope_parameters", nullptr}, {"linear_allow_neg_eigval", false}})},
+       hybrid("olmo_hybrid", {{"rope_parameters", {{"rope_type", "default"}}}, {"linear_allow_neg_eigval", false}})},
       {"kimi_linear", kimi({})},
-      {"kimi_linear_queries", kimi({{"q_lora_rank", 9}, {"moe_renormalize", false}, {"first_k_dense_replace", 2}})},
+      {"kimi_linear_queries",
+       kimi({{"q_lora_rank", 9}, {"moe_renormalize", false}, {"attention_bias", true}, {"first_k_dense_replace", 2}})},
       {"kimi_linear_wide_values", kimi({{"v_head_dim", 13}, {"num_shared_experts", 2}})},
       {"mamba", mamba("mamba", {})},
       {"mamba_biases", mamba("mamba", {{"use_bias", true},
@@ -249,7 +251,7 @@ const std::vector<Variation>& variations() {
                                        {"expand", 3},
                                        {"time_step_rank", "auto"},
                                        {"tie_word_embeddings", false}})},
-      {"falcon_mamba", mamba("falcon_mamba", {{"mixer_rms_eps", 1e-3}})},
+      {"falcon_mamba", mamba("falcon_mamba", {{"mixer_rms_eps", 1e-3}, {"intermediate_size", 28}})},
       {"jamba", jamba({})},
       {"jamba_dense", jamba({{"num_experts", 1}, {"mamba_proj_bias", true}, {"mamba_dt_rank", 3}})},
       {"bamba", mamba2_hybrid("bamba", {{"attn_layer_indices", {1}}, {"head_dim", 8}})},
@@ -266,14 +268,15 @@ const std::vector<Variation>& variations() {
                                        {"hybrid_override_pattern", "M-*E"},
                                        {"use_bias", true},
                                        {"time_step_min", 0.5},
+                                       {"moe_latent_size", 7},
                                        {"norm_topk_prob", false}})},
       {"zamba2", zamba2({})},
       {"zamba2_two_blocks", zamba2({{"num_mem_blocks", 2},
                                     {"use_shared_attention_adapter", true},
                                     {"use_mem_rope", true},
                                     {"add_bias_linear", true},
-                                    {"mamba_ngroups", 2},
-                                    {"tie_word_embeddings", false}})},
+                                    {"mamba_ngroups", 2}})},
+      {"zamba2_untied", zamba2({{"tie_word_embeddings", false}, {"use_shared_attention_adapter", true}})},
       {"falcon_h1", falcon_h1({})},
       {"falcon_h1_norm", falcon_h1({{"mamba_rms_norm", true}, {"mamba_n_groups", 2}})},
       {"falcon_h1_norm_behind_the_gate", falcon_h1({{"mamba_rms_norm", true},
@@ -435,7 +438,7 @@ TEST(FamilyFields, AreRefusedByName) {
       {mamba("mamba", {{"hidden_act", "gelu"}}), "hidden_act"},
       {mamba2_hybrid("bamba", {{"mamba_n_heads", 7}}), "mamba_n_heads"},
       {mamba2_hybrid("bamba", {{"attn_layer_indices", 3}, {"head_dim", 8}}), "attn_layer_indices"},
-      {nemotron({{"moe_latent_size", 4}}), "moe_latent_size"},
+      {nemotron({{"mlp_bias", true}}), "mlp_bias"},
       {nemotron({{"layers_block_type", {"mamba", "ghost"}}}), "layers_block_type"},
       {falcon_h1({{"ssm_multipliers", {1.0}}}), "ssm_multipliers"},
       {kimi({{"moe_router_activation_func", "softmax"}}), "moe_router_activation_func"}};
@@ -543,6 +546,16 @@ TEST(ReadableModels, AreThoseOfTheReadme) {
     known.push_back("| `" + row.name + "` | " + row.library + " | " + row.layers + " | " + row.trains + " | " +
                     row.steps + " | " + row.exported + " |");
   EXPECT_EQ(listed, known);
+}
+
+// The library's norms inside latent attention do not read rms_norm_eps.
+TEST(FamilyFields, LatentAttentionHasAnEpsOfItsOwn) {
+  const json config = kimi({{"rms_norm_eps", 0.125}});
+  const ModelPlan plan = plan_of(library_of(config, "config"), ConfigFields(config, "config"));
+  const auto eps = [&](std::size_t block) { return plan.model["blocks"][block]["mixer"]["norm_eps"]; };
+  EXPECT_EQ(plan.model["norm_eps"], 0.125);
+  EXPECT_EQ(eps(0), 0.125);
+  EXPECT_EQ(eps(1), 1e-6);
 }
 
 TEST(FamilyFields, ThatNothingReadsAreNamed) {
