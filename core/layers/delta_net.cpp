@@ -63,6 +63,7 @@ struct DeltaNetConfig : JsonFields {
   bool output_gate = flag("use_gate", true);
   /// The gate's projection through so many numbers; 0: one matrix.
   std::int64_t output_rank = integer("output_gate_rank", 0, 0, 65536);
+  bool output_bias = flag("output_gate_bias", false);  ///< of the second of the gate's two matrices
   bool sigmoid_gate = word("gate_activation", {"silu", "sigmoid"}, "silu") == "sigmoid";  ///< in the place of SiLU
   double norm_eps = number("norm_eps", 1e-5, 0.0, 1.0);
   double ridge = rule == MemoryRule::kalman ? number("ridge", 0.1, 1e-6, 1e6) : 0.1;  ///< lambda
@@ -178,7 +179,7 @@ class DeltaNet final : public Layer {
  private:
   struct Gates {  // absent where the rule does not have the gate
     const Parameter *b_proj = nullptr, *a_proj = nullptr, *A_log = nullptr, *dt_bias = nullptr, *down = nullptr,
-                    *up = nullptr, *gk_bias = nullptr, *g_down = nullptr, *g_proj = nullptr;
+                    *up = nullptr, *gk_bias = nullptr, *g_down = nullptr, *g_proj = nullptr, *g_bias = nullptr;
   };
   // Start values as usual: A uniform in (0, 16], time steps log-uniform in [0.001, 0.1].
   static Gates add_gates(const DeltaNetConfig& config, const ParameterScope& parameters) {
@@ -207,6 +208,7 @@ class DeltaNet final : public Layer {
     if (config.output_gate && config.output_rank > 0) {
       gates.g_down = matrix("g_proj.0.weight", config.output_rank, config.width);
       gates.g_proj = matrix("g_proj.1.weight", config.value_columns(), config.output_rank);
+      if (config.output_bias) gates.g_bias = &parameters.add("g_proj.1.bias", {config.value_columns()}, constant(0.0));
     } else if (config.output_gate) {
       gates.g_proj = matrix("g_proj.weight", config.value_columns(), config.width);
     }
@@ -300,7 +302,8 @@ class DeltaNet final : public Layer {
     linear_many(tape, x, {weights, count}, {projected, count}, {}, stored);
     in.gate = projected[3];
     if (gates_.g_down != nullptr)
-      in.gate = linear(tape, linear(tape, x, tape.parameter(*gates_.g_down)), tape.parameter(*gates_.g_proj));
+      in.gate = linear(tape, linear(tape, x, tape.parameter(*gates_.g_down)), tape.parameter(*gates_.g_proj),
+                       gates_.g_bias != nullptr ? tape.parameter(*gates_.g_bias) : Var{});
     in.q = read_key(tape, {projected[1], q_conv_, "q_convolution", c.query_heads, c.keys, c.key_silu}, state);
     in.k = read_key(tape, {projected[2], k_conv_, "k_convolution", c.key_heads, c.keys, c.key_silu}, state);
     const Var v =

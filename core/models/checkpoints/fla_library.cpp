@@ -1,5 +1,5 @@
-// flash-linear-attention: mamba2, gated_deltanet, gla and delta_net, with attention in some layers. All names of that
-// library are in this file.
+// flash-linear-attention: mamba2, gated_deltanet, kda, gla and delta_net, with attention in some layers. All names of
+// that library are in this file.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -66,7 +66,7 @@ void match_common(ModelPlan& plan, std::size_t block, const json& mixer) {
   for (const char* name : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}) add(true, name);
   for (const char* name : {"q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight"})
     add(mixer["use_short_conv"].get<bool>(), name);
-  add(mixer["use_gate"].get<bool>(), "g_proj.weight");
+  add(mixer["use_gate"].get<bool>() && !mixer.contains("output_gate_rank"), "g_proj.weight");
 }
 
 void describe_common(const json& mixer, json& config, const char* gate_field) {
@@ -105,19 +105,26 @@ void require_unit_keys(const json& mixer, std::vector<std::string>& notes) {
         "that much");
 }
 
-json gated_deltanet_mixer(const ConfigFields& config) {
-  json mixer = common_mixer(config, "gated_deltanet", true, true, "use_gate");
-  const std::int64_t keys = config.integer("head_dim", 256), key_heads = config.integer("num_heads", 6),
+/// gated_deltanet and kda, whose heads of values may be more than those of queries and keys.
+json fading_delta_mixer(const ConfigFields& config, const char* kind, std::int64_t default_width,
+                        std::int64_t default_heads, double default_expand) {
+  json mixer = common_mixer(config, kind, true, true, "use_gate");
+  const std::int64_t keys = config.integer("head_dim", default_width),
+                     key_heads = config.integer("num_heads", default_heads),
                      heads = config.integer("num_v_heads", key_heads);
   if (heads % key_heads != 0)
     config.refuse("num_v_heads", "it must be a multiple of num_heads; correct one of the two");
   mixer["H"] = heads;
   mixer["Dk"] = keys;
-  mixer["Dv"] = expanded(config, keys, "expand_v", 2.0, 1);
+  mixer["Dv"] = expanded(config, keys, "expand_v", default_expand, 1);
   mixer["query_heads"] = mixer["key_heads"] = key_heads;
   mixer["qk_norm"] = "l2";
   mixer["allow_neg_eigval"] = config.flag("allow_neg_eigval", false);
   return mixer;
+}
+
+json gated_deltanet_mixer(const ConfigFields& config) {
+  return fading_delta_mixer(config, "gated_deltanet", 256, 6, 2.0);
 }
 
 void match_gated_deltanet(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
@@ -133,7 +140,7 @@ void describe_gated_deltanet(const json& mixer, json& config, std::vector<std::s
     refuse_layer("with these numbers of heads");
   if (!mixer.value("use_beta", true) || mixer.value("feature_map", "identity") != "identity" ||
       !mixer.value("qk_silu", true) || !mixer.value("v_silu", true))
-    refuse_layer("gated_deltanet without β or SiLU, or with a feature map");
+    refuse_layer(mixer["kind"].get<std::string>() + " without β or SiLU, or with a feature map");
   require_unit_keys(mixer, notes);
   describe_common(mixer, config, "use_gate");
   config["num_heads"] = key_heads;
@@ -141,6 +148,34 @@ void describe_gated_deltanet(const json& mixer, json& config, std::vector<std::s
   config["head_dim"] = sizes.keys;
   config["expand_v"] = expansion(sizes.values, sizes.keys);
   config["allow_neg_eigval"] = mixer.value("allow_neg_eigval", false);
+}
+
+json kda_mixer(const ConfigFields& config) {
+  if (config.has("lower_bound") || config.flag("safe_gate", false))
+    config.refuse("lower_bound", "gates with a lower bound are not computed here; a model without it is");
+  json mixer = fading_delta_mixer(config, "kda", 128, 16, 1.0);
+  mixer["gate_rank"] = mixer["output_gate_rank"] = mixer["Dv"];
+  mixer["output_gate_bias"] = true;
+  mixer["gate_activation"] = "sigmoid";
+  return mixer;
+}
+
+void match_kda(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
+  match_common(plan, block, mixer);
+  match_names(plan, block, "kda.", "attn.",
+              "f_proj.0.weight f_proj.1.weight g_proj.0.weight g_proj.1.weight g_proj.1.bias b_proj.weight A_log "
+              "dt_bias o_norm.weight");
+}
+
+void describe_kda(const json& mixer, json& config, std::vector<std::string>& notes) {
+  const std::int64_t values = Sizes(mixer, config).values;
+  if (mixer.value("gate_rank", values) != values || mixer.value("output_gate_rank", 0) != values ||
+      !mixer.value("output_gate_bias", false) || !mixer.value("use_gate", true) ||
+      mixer.value("gate_activation", "silu") != "sigmoid")
+    refuse_layer("kda but with an output gate by sigmoid, with a bias, and gates of the rank of a head's values");
+  describe_gated_deltanet(mixer, config, notes);
+  config.erase("use_gate");
+  config.erase("output_gate_activation");
 }
 
 json delta_net_mixer(const ConfigFields& config) {
@@ -250,6 +285,7 @@ void describe_gla(const json& mixer, json& config, std::vector<std::string>&) {
 constexpr FlaMixer mixers[] = {
     {"gated_deltanet", "gated_deltanet", "GatedDeltaNetForCausalLM", gated_deltanet_mixer, match_gated_deltanet,
      describe_gated_deltanet},
+    {"kda", "kda", "KDAForCausalLM", kda_mixer, match_kda, describe_kda},
     {"gla", "gla", "GLAForCausalLM", gla_mixer, match_gla, describe_gla},
     {"delta_net", "deltanet", "DeltaNetForCausalLM", delta_net_mixer, match_delta_net, describe_delta_net}};
 
@@ -433,7 +469,7 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
 }  // namespace
 
 CheckpointLibrary fla_library() {
-  return {"fla", "mamba2, gated_deltanet, gla, delta_net (flash-linear-attention)", knows, plan, config_of};
+  return {"fla", "mamba2, gated_deltanet, kda, gla, delta_net (flash-linear-attention)", knows, plan, config_of};
 }
 
 }  // namespace afterglow

@@ -105,6 +105,9 @@ const Variation variations[] = {
      {{"num_v_heads", 4}, {"expand_v", 1.5}, {"allow_neg_eigval", true}}},
     {"gated_deltanet_bare", "gated_deltanet", {{"use_gate", false}, {"use_short_conv", false}, {"conv_size", 3}}},
     {"gated_deltanet_sigmoid", "gated_deltanet", {{"output_gate_activation", "sigmoid"}}},
+    {"kda", "kda", json::object()},
+    {"kda_value_heads", "kda", {{"num_v_heads", 4}, {"expand_v", 1.5}, {"allow_neg_eigval", true}}},
+    {"kda_without_convolution", "kda", {{"use_short_conv", false}, {"conv_size", 3}}},
     {"gla_sigmoid", "gla", {{"output_gate_activation", "sigmoid"}}},
     {"gla", "gla", json::object()},
     {"gla_convolution", "gla", {{"use_short_conv", true}, {"conv_size", 1}, {"expand_v", 2.0}, {"fuse_norm", false}}},
@@ -407,6 +410,7 @@ TEST(Checkpoint, RefusesByNameWhatItCannotCompute) {
   EXPECT_THAT(refusal_of(random_fla("gated_deltanet", {{"output_gate_activation", "tanh"}})),
               HasSubstr("output_gate_activation"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"feature_map", "hedgehog"}})), HasSubstr("feature_map"));
+  EXPECT_THAT(refusal_of(random_fla("kda", {{"safe_gate", true}, {"lower_bound", -5.0}})), HasSubstr("lower_bound"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"hidden_act", "powlu"}})), HasSubstr("hidden_act"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"attnres_block_size", 4}})), HasSubstr("attnres_block_size"));
   EXPECT_THAT(refusal_of(random_fla("delta_net", {{"qk_norm", "sum"}})), HasSubstr("qk_norm"));

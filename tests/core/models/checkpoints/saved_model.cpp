@@ -127,8 +127,8 @@ SavedModel random_fla(const std::string& type, const json& changes) {
               {"intermediate_size", 20}, {"tie_word_embeddings", false},
               {"conv_size", 4},          {"use_short_conv", type != "gla"},
               {"hidden_act", "swish"},   {"expand_v", 1.0}};
-  const bool gated_delta = type == "gated_deltanet", gla = type == "gla";
-  config[gla ? "use_output_gate" : "use_gate"] = type != "delta_net";
+  const bool kda = type == "kda", gated_delta = kda || type == "gated_deltanet", gla = type == "gla";
+  if (!kda) config[gla ? "use_output_gate" : "use_gate"] = type != "delta_net";
   if (gated_delta) config["head_dim"] = 4;
   if (!gated_delta) config["expand_k"] = gla ? 0.5 : 1.0;
   config.update(changes);
@@ -156,9 +156,17 @@ SavedModel random_fla(const std::string& type, const json& changes) {
       model.add(attn + "k_conv1d.weight", {shared * keys, 1, config["conv_size"]});
       model.add(attn + "v_conv1d.weight", {v_heads * values, 1, config["conv_size"]});
     }
-    const bool gate = config[gla ? "use_output_gate" : "use_gate"];
-    if (gate) model.add(attn + "g_proj.weight", {heads * values, width});
-    if (gated_delta) {
+    const bool gate = config.value(gla ? "use_output_gate" : "use_gate", true);
+    if (gate && !kda) model.add(attn + "g_proj.weight", {heads * values, width});
+    if (kda) {
+      model.add(attn + "f_proj.0.weight", {values, width});
+      model.add(attn + "f_proj.1.weight", {heads * keys, values});
+      model.add(attn + "g_proj.0.weight", {values, width});
+      model.add(attn + "g_proj.1.weight", {heads * values, values});
+      model.add(attn + "g_proj.1.bias", {heads * values}, 0.5);
+      model.add(attn + "A_log", {heads});
+      model.add(attn + "dt_bias", {heads * keys});
+    } else if (gated_delta) {
       model.add(attn + "a_proj.weight", {heads, width});
       model.add(attn + "A_log", {heads});
       model.add(attn + "dt_bias", {heads});
@@ -319,7 +327,8 @@ Row unit(Row x) {
 
 Rows delta(const Reader& r, const Rows& x) {
   const std::string type = r.model.config["model_type"];
-  const bool gla = type == "gla", gated_delta = type == "gated_deltanet", convolves = r.flag("use_short_conv", true);
+  const bool gla = type == "gla", kda = type == "kda", gated_delta = kda || type == "gated_deltanet",
+             convolves = r.flag("use_short_conv", true);
   const auto q_heads = static_cast<std::size_t>(r.count("num_heads")),
              heads = gated_delta ? static_cast<std::size_t>(r.count("num_v_heads", r.count("num_heads"))) : q_heads,
              shared = gla ? static_cast<std::size_t>(r.count("num_kv_heads", r.count("num_heads"))) : q_heads;
@@ -354,7 +363,12 @@ Rows delta(const Reader& r, const Rows& x) {
         for (std::size_t i = 0; i < keys; ++i)
           decay[i] = std::exp(std::max(-softplus(-own[i]) / 16, r.number("clamp_min", -1e30)));
       }
-      if (gated_delta) {
+      if (kda) {
+        const Row step = times(r("attn.f_proj.1.weight"), times(r("attn.f_proj.0.weight"), x[t]));
+        for (std::size_t i = 0; i < keys; ++i)
+          decay[i] =
+              std::exp(-std::exp(r("attn.A_log")[h]) * softplus(step[h * keys + i] + r("attn.dt_bias")[h * keys + i]));
+      } else if (gated_delta) {
         const double a = times(r("attn.a_proj.weight"), x[t])[h];
         decay.assign(keys, std::exp(-std::exp(r("attn.A_log")[h]) * softplus(a + r("attn.dt_bias")[h])));
       }
@@ -383,6 +397,11 @@ Rows delta(const Reader& r, const Rows& x) {
       const Row gate = times(r("attn.g_proj.weight"), x[t]);
       const auto gate_of = r.model.config.value("output_gate_activation", "swish") == "sigmoid" ? sigmoid : silu;
       for (std::size_t i = 0; i < out.size(); ++i) out[i] *= gate_of(gate[i]);
+    }
+    if (kda) {
+      Row gate = times(r("attn.g_proj.1.weight"), times(r("attn.g_proj.0.weight"), x[t]));
+      add_to(gate, r("attn.g_proj.1.bias"));
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] *= sigmoid(gate[i]);
     }
     result.push_back(times(r("attn.o_proj.weight"), out));
   }
