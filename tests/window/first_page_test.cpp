@@ -78,6 +78,14 @@ TEST(FirstPage, OfAModelThatIsNotTrainedHereShowsItsLayers) {
   }
 }
 
+// The other panels of a large model take minutes or days; the map of half-lives takes one sequence.
+TEST(FirstPage, OfAModelWhoseHeadsFadeHasTheMapOfTheirHalfLives) {
+  PageState page;
+  follow_model(page, model_of("a hybrid", {"embedding", "gated_deltanet", "swiglu", "attention", "swiglu", "head"}),
+               false);
+  EXPECT_EQ(page.workspace, home_of("half_lives").id);
+}
+
 TEST(FirstPage, ThatWasChosenBeforeTheModelCameStays) {
   PageState page;
   page.workspace_is_chosen = true;

@@ -163,7 +163,9 @@ void follow_model(PageState& state, const ModelSummary& model, bool is_trained) 
   const auto most = std::ranges::max_element(workspaces(), {}, [&](const Workspace& workspace) {
     return workspace.shows_others ? fitting_layers(workspace, model) : 0;
   });
-  state.workspace = home != workspaces().end() ? home->id : is_trained ? "training" : most->id;
+  const bool fades = fits_panel("half_lives", model);  // the map of all its heads, for the price of one sequence
+  const std::string_view opened = is_trained ? "training" : fades ? home_of("half_lives").id : most->id;
+  state.workspace = home != workspaces().end() ? home->id : opened;
 }
 
 }  // namespace afterglow
