@@ -334,11 +334,6 @@ CrossEntropy Model::forward_loss(Tape& tape, const Tensor& tokens, const Tensor&
   return cross_entropy(tape, logits, rows.targets);
 }
 
-const Parameter* Model::first_answering() const {
-  if (memory_) return nullptr;
-  return mixing_ < branches_.size() ? branches_[mixing_].first : norm_;
-}
-
 Var Model::forward_with(Tape& tape, const Var& x, std::size_t first,
                         const std::function<Var(std::size_t i, const Var& x)>& branch) {
   embedded_ = {};

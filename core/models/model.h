@@ -86,8 +86,6 @@ class Model {
   /// Gradient checkpointing: of the first `blocks` blocks `forward_loss` saves only inputs and outputs; the backward
   /// pass computes the rest again (Tape::compute_twice).
   void recompute(std::int64_t blocks) { recomputed_ = blocks; }
-  /// The first parameter from which on `forward_loss` computes only rows with a target; null with a memory.
-  const Parameter* first_answering() const;
   /// The residual stream before the first branch: tokens i32 [B,T] -> [B,T,d].
   Var embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped = {});
   /// [1,d]: the summary of the last pass for the memory's history, pooled over the normed states after the places.
