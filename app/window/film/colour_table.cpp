@@ -2,6 +2,7 @@
 // assigns each colour to its nearest entry, and moves each entry to the mean of its colours (Lloyd).
 #include "app/window/film/colour_table.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,21 +13,16 @@ namespace afterglow {
 
 namespace {
 
-using Rgb = std::array<double, 3>;
+using Rgb = Eigen::Vector3d;
 
 struct WeightedColour {
   std::uint32_t key = 0;
-  Rgb rgb{};
+  Rgb rgb;
   double weight = 0;
 };
 
 constexpr std::uint32_t key_of(const unsigned char* rgb) {
   return static_cast<std::uint32_t>(rgb[0]) << 16 | static_cast<std::uint32_t>(rgb[1]) << 8 | rgb[2];
-}
-
-double squared_distance(const Rgb& a, const Rgb& b) {
-  const double r = a[0] - b[0], g = a[1] - b[1], blue = a[2] - b[2];
-  return r * r + g * g + blue * blue;
 }
 
 /// Small things get more weight than their area, so that a dot of a rare colour does not take its neighbours' colour.
@@ -47,10 +43,7 @@ std::vector<WeightedColour> colours_of(const FilmFrames& frames) {
   }
   std::vector<WeightedColour> colours;
   for (const auto& [key, count] : counts)
-    colours.push_back(
-        {key,
-         {static_cast<double>(key >> 16), static_cast<double>(key >> 8 & 255), static_cast<double>(key & 255)},
-         weight_of(count)});
+    colours.push_back({key, Rgb(key >> 16, key >> 8 & 255, key & 255), weight_of(count)});
   // Sorted, because the order of a hash table is arbitrary.
   std::ranges::sort(colours, {}, &WeightedColour::key);
   return colours;
@@ -58,18 +51,15 @@ std::vector<WeightedColour> colours_of(const FilmFrames& frames) {
 
 struct Sums {
   double weight = 0, squares = 0;
-  Rgb first{};
+  Rgb first = Rgb::Zero();
   void add(const WeightedColour& colour) {
     weight += colour.weight;
-    for (std::size_t c = 0; c < 3; ++c) {
-      first[c] += colour.weight * colour.rgb[c];
-      squares += colour.weight * colour.rgb[c] * colour.rgb[c];
-    }
+    first += colour.weight * colour.rgb;
+    squares += colour.weight * colour.rgb.squaredNorm();
   }
-  Rgb mean() const { return {first[0] / weight, first[1] / weight, first[2] / weight}; }
-  double error() const {
-    return weight > 0 ? squares - (first[0] * first[0] + first[1] * first[1] + first[2] * first[2]) / weight : 0;
-  }
+  Sums without(const Sums& part) const { return {weight - part.weight, squares - part.squares, first - part.first}; }
+  Rgb mean() const { return first / weight; }
+  double error() const { return weight > 0 ? squares - first.squaredNorm() / weight : 0; }
 };
 
 struct Box {
@@ -83,23 +73,17 @@ struct Box {
 /// The number of the box's colours, sorted along its longest axis, in the first part.
 std::size_t best_cut(Box& box) {
   const Rgb mean = box.sums.mean();
-  Rgb spread{};
-  for (const WeightedColour& colour : box.colours) {
-    for (std::size_t c = 0; c < 3; ++c)
-      spread[c] += colour.weight * (colour.rgb[c] - mean[c]) * (colour.rgb[c] - mean[c]);
-  }
-  const auto axis = static_cast<std::size_t>(std::ranges::max_element(spread) - spread.begin());
+  Rgb spread = Rgb::Zero();
+  for (const WeightedColour& colour : box.colours) spread += colour.weight * (colour.rgb - mean).cwiseAbs2();
+  Eigen::Index axis = 0;
+  spread.maxCoeff(&axis);
   std::ranges::stable_sort(box.colours, {}, [&](const WeightedColour& colour) { return colour.rgb[axis]; });
   Sums left;
   std::size_t cut = 1;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i + 1 < box.colours.size(); ++i) {
     left.add(box.colours[i]);
-    Sums right = box.sums;
-    right.weight -= left.weight;
-    right.squares -= left.squares;
-    for (std::size_t c = 0; c < 3; ++c) right.first[c] -= left.first[c];
-    const double error = left.error() + right.error();
+    const double error = left.error() + box.sums.without(left).error();
     if (error < least) {
       least = error;
       cut = i + 1;
@@ -125,16 +109,8 @@ std::vector<Rgb> divided(std::vector<WeightedColour>& colours) {
 }
 
 std::size_t nearest(const std::vector<Rgb>& table, const Rgb& colour) {
-  std::size_t best = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    const double distance = squared_distance(table[i], colour);
-    if (distance < least) {
-      least = distance;
-      best = i;
-    }
-  }
-  return best;
+  const auto distance = [&](const Rgb& entry) { return (entry - colour).squaredNorm(); };
+  return static_cast<std::size_t>(std::ranges::min_element(table, {}, distance) - table.begin());
 }
 
 void move_to_the_middle(std::vector<Rgb>& table, const std::vector<WeightedColour>& colours) {
@@ -152,13 +128,11 @@ ColourTable::Mix mix_of(const std::vector<Rgb>& table, const Rgb& colour) {
   const std::size_t near = nearest(table, colour);
   const Rgb& at = table[near];
   const auto first = static_cast<std::uint8_t>(near);
-  if (squared_distance(at, colour) <= exact * exact) return {first, first, 0};
-  const Rgb beyond{2 * colour[0] - at[0], 2 * colour[1] - at[1], 2 * colour[2] - at[2]};
-  const std::size_t far = nearest(table, beyond);
-  double along = 0;
-  for (std::size_t c = 0; c < 3; ++c) along += (colour[c] - at[c]) * (table[far][c] - at[c]);
-  const double length = squared_distance(table[far], at);
-  const double part = length > 0 ? std::clamp(along / length, 0.0, 1.0) : 0;
+  if ((at - colour).norm() <= exact) return {first, first, 0};
+  const std::size_t far = nearest(table, 2 * colour - at);
+  const Rgb way = table[far] - at;
+  const double length = way.squaredNorm(),
+               part = length > 0 ? std::clamp((colour - at).dot(way) / length, 0.0, 1.0) : 0;
   return {first, static_cast<std::uint8_t>(far), static_cast<std::uint8_t>(std::lround(places * part))};
 }
 
@@ -185,7 +159,8 @@ ColourTable colour_table_of(const FilmFrames& frames) {
   for (int round = 0; round < rounds; ++round) move_to_the_middle(means, colours);
   ColourTable table;
   for (Rgb& mean : means) {
-    for (double& part : mean) table.rgb.push_back(static_cast<std::uint8_t>(part = std::round(part)));
+    mean = mean.array().round();
+    for (const double part : mean) table.rgb.push_back(static_cast<std::uint8_t>(part));
   }
   for (const WeightedColour& colour : colours) table.mixes.emplace(colour.key, mix_of(means, colour.rgb));
   return table;
