@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "app/window/film/gif.h"
 #include "app/window/film/video.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -79,18 +78,18 @@ std::string write_film(const FilmFrames& frames, const std::filesystem::path& fo
   if (frames.empty()) throw Error(ExitCode::failure, "there is no picture to save yet");
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);  // if this fails, writing reports it
-  std::string said;
-  const bool as_pictures = form == FilmForm::pictures || !has_gif();
-  if (as_pictures) {
-    said = "The last ten seconds are in " + write_pictures(frames, folder).string() + ", five pictures per second";
-    if (form == FilmForm::film) said += " (this build makes no GIFs: it was built without the library cgif)";
-  } else {
-    said = "The last ten seconds are in " + write_named(folder, ".gif", gif_of(frames, Film::interval));
+  const Video gif = form == FilmForm::film ? video_of(frames, Film::interval, VideoForm::gif) : Video();
+  if (gif.bytes.empty()) {
+    const std::string said =
+        "The last ten seconds are in " + write_pictures(frames, folder).string() + ", five pictures per second";
+    if (form == FilmForm::pictures) return said + ".";
+    return said +
+           (gif.problem.empty() ? ". Install ffmpeg for a GIF and an MP4." : ". There is no GIF: " + gif.problem);
   }
-  if (form == FilmForm::pictures) return said + ".";
-  const Video video = video_of(frames, Film::interval);
+  const std::string said = "The last ten seconds are in " + write_named(folder, ".gif", gif.bytes);
+  const Video video = video_of(frames, Film::interval, VideoForm::mp4);
   if (!video.bytes.empty()) return said + " and " + write_named(folder, ".mp4", video.bytes) + ".";
-  return said + "." + (video.problem.empty() ? "" : " There is no MP4: " + video.problem);
+  return said + ". There is no MP4: " + video.problem;
 }
 
 }  // namespace afterglow

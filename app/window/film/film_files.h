@@ -8,7 +8,7 @@
 namespace afterglow {
 
 enum class FilmForm {
-  film,     ///< a GIF, and an MP4 if ffmpeg is installed; numbered pictures if this build makes no GIFs
+  film,     ///< a GIF and an MP4 by ffmpeg; numbered pictures where that is not installed or fails
   pictures  ///< "001.png", "002.png" and so on in a new folder
 };
 

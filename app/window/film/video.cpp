@@ -22,14 +22,19 @@ namespace {
 constexpr std::chrono::seconds patience{60};
 constexpr int result_in_child = 3;
 
-std::vector<std::string> arguments_for(const Pixels& first, double interval) {
-  const std::string size = std::to_string(first.width) + "x" + std::to_string(first.height);
-  const std::string rate = std::to_string(std::lround(1 / interval));
-  // Players need even sides and colours at half the resolution.
+// A GIF's colours are chosen from all pictures and mixed in a pattern that does not move. Players of MP4 need even
+// sides and colours at half the resolution.
+constexpr const char* gif_options =
+    " -filter_complex split[a][b];[a]palettegen[p];[b][p]paletteuse=dither=bayer:bayer_scale=5:diff_mode=rectangle -f "
+    "gif";
+constexpr const char* mp4_options =
+    " -vf crop=trunc(iw/2)*2:trunc(ih/2)*2:0:0 -pix_fmt yuv420p -crf 18 -movflags +faststart -f mp4";
+
+std::vector<std::string> arguments_for(const Pixels& first, double interval, VideoForm form) {
   std::istringstream words("ffmpeg -nostdin -hide_banner -loglevel error -f rawvideo -pixel_format rgb24 -video_size " +
-                           size + " -framerate " + rate +
-                           " -i pipe:0 -vf crop=trunc(iw/2)*2:trunc(ih/2)*2:0:0 -pix_fmt yuv420p -crf 18"
-                           " -movflags +faststart -f mp4 -y /proc/self/fd/" +
+                           std::to_string(first.width) + "x" + std::to_string(first.height) + " -framerate " +
+                           std::to_string(std::lround(1 / interval)) + " -i pipe:0" +
+                           (form == VideoForm::gif ? gif_options : mp4_options) + " -y /proc/self/fd/" +
                            std::to_string(result_in_child));
   return {std::istream_iterator<std::string>(words), {}};
 }
@@ -68,9 +73,9 @@ std::string first_line(const std::string& text) { return text.substr(0, std::min
 
 }  // namespace
 
-Video video_of(const FilmFrames& frames, double interval) {
+Video video_of(const FilmFrames& frames, double interval, VideoForm form) {
   // Close-on-exec, so that the child inherits only its own ends and sees the end of the pictures.
-  const Descriptor result(memfd_create("film.mp4", MFD_CLOEXEC)), said(memfd_create("ffmpeg", MFD_CLOEXEC));
+  const Descriptor result(memfd_create("film", MFD_CLOEXEC)), said(memfd_create("ffmpeg", MFD_CLOEXEC));
   int ends[2] = {-1, -1};
   const bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
   Descriptor ours(ends[0]), theirs(ends[1]);
@@ -78,7 +83,7 @@ Video video_of(const FilmFrames& frames, double interval) {
   const timeval limit{patience.count(), 0};
   setsockopt(ours.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   const pid_t child =
-      start_program(arguments_for(*frames.front(), interval),
+      start_program(arguments_for(*frames.front(), interval, form),
                     {{theirs.get(), STDIN_FILENO}, {said.get(), STDERR_FILENO}, {result.get(), result_in_child}});
   if (child < 0) return {};
   theirs.close();
