@@ -96,7 +96,7 @@ struct FeedbackGrads;
 /// bias corrections come from the step counter tensor i32 [1], which the kernel increments.
 struct AdamwTensors {
   Tensor weights, gradients, first_moment, second_moment;  ///< flat, [n]
-  Tensor decay_mask;  ///< u8 [n / block]: 1 where weight decay acts, per block of `decay_block` elements
+  Tensor decay_mask;  ///< u8 [n / block]: 1 where weight decay acts, per block of `parameter_block` elements
   Tensor hyperparameters;
   Tensor step;
   Tensor gradient_norm;  ///< [1], same type as the weights: global norm; a non-finite one leaves everything untouched

@@ -272,8 +272,7 @@ class DeltaNet final : public Layer {
     const double factor = config_.beta_factor * (config_.negative_modes ? 2.0 : 1.0);
     return factor != 1.0 ? scale(tape, beta, factor) : beta;
   }
-  /// Storage of queries, keys, values and gate for such an input.
-  // Convolutions and the norm of heads accept any storage of queries, keys, values and gate, so the scan decides.
+  /// Storage of queries, keys, values and gate, of which convolutions and the norm of heads take any: the scan decides.
   Storage storage(const Backend& backend, const Shape& input) const {
     const DeltaNetConfig& c = config_;
     const bool are_own = c.query_heads == c.heads && c.key_heads == c.heads && c.value_heads == c.heads;
