@@ -99,6 +99,10 @@ struct Layout {
   std::string workspace = "koopman";
   std::map<std::string, std::vector<double>> splits;  ///< shares of the rows and columns of each workspace, by name
   std::map<std::string, int> shown_figure;  ///< of each panel: index of the one figure to show, -1: as many as fit
+  int figure_of(std::string_view panel) const {
+    const auto shown = shown_figure.find(std::string(panel));
+    return shown == shown_figure.end() ? -1 : shown->second;
+  }
   bool operator==(const Layout&) const = default;
 };
 

@@ -62,8 +62,7 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
-  const auto chosen = frame.state.shown_figure.find(std::string(panel.kind->id));
-  const int index = chosen == frame.state.shown_figure.end() ? -1 : chosen->second;
+  const int index = frame.state.figure_of(panel.kind->id);
   return index < static_cast<int>(figures) ? index : -1;
 }
 
@@ -132,6 +131,12 @@ void open_menu_on_right_click(Frame& frame, const Panel& panel) {
 }
 
 }  // namespace
+
+PlotResponse draw_plot(Frame& frame, const Figure& figure, const Rect& area) {
+  PlotResponse response = plot_widget(frame, figure, area, {.shows_caption = false});
+  handle_response(frame, response);
+  return response;
+}
 
 double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below) {
   FigureCanvas canvas = frame.look.canvas();

@@ -31,6 +31,8 @@ void draw_figure_grid(Frame& frame, const Panel& panel, const std::vector<Figure
 using FigureHandler = std::function<void(const Figure& figure, const PlotResponse& response)>;
 void draw_handled_figures(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area,
                           const FigureHandler& handler);
+/// A figure that the header or an axis names; carries out what the user does to its dots.
+PlotResponse draw_plot(Frame& frame, const Figure& figure, const Rect& area);
 /// A sentence in the middle of an area, with `below` of its height free under it; returns the lower end of its lines.
 double draw_sentence(const Frame& frame, std::string_view text, const Rect& area, double below = 0);
 /// The sentence with a button below it; returns whether it was clicked.
@@ -60,7 +62,6 @@ double command_chip(const Frame& frame, const ChipCommand& command, const char* 
 
 /// Clicks and hovers on a mode's dot: selects it, or shows its numbers. A drag moves the mode, a right click switches
 /// it off or on.
-struct PlotResponse;
 void handle_mode_response(Frame& frame, const PlotResponse& response);
 /// The same for dots of every kind: modes, and recorded steps, to which a click rewinds.
 void handle_response(Frame& frame, const PlotResponse& response);

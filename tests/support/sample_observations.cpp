@@ -8,15 +8,11 @@
 #include <map>
 
 #include "core/engine/analyses/accuracy/accuracy_view.h"
-#include "core/engine/analyses/bisect/bisect_view.h"
-#include "core/engine/analyses/blame/blame_view.h"
 #include "core/engine/analyses/costs/cost_view.h"
 #include "core/engine/analyses/forecast/forecast_view.h"
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/analyses/microscope/microscope_view.h"
-#include "core/engine/analyses/over_training/over_training_view.h"
-#include "core/engine/analyses/phase_map/phase_map_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/inspection/solver_problems.h"
 #include "core/engine/observation/memory_view.h"
@@ -357,18 +353,18 @@ std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
     t.pencil_bound.push_back(300 * size);
   }
   t.eigenvector_condition = 11;
-  t.sigma = 0.94;
-  t.explained = 3.2;
-  t.persistent = 3;
-  t.transient = 13;
-  t.regime_applies = true;
+  t.powers.sigma = 0.94;
+  t.risk.explained = 3.2;
+  t.regime.persistent = 3;
+  t.regime.transient = 13;
+  t.regime.applies = true;
   for (int k = 0; k <= 8; ++k) {
-    t.norms.push_back(std::pow(0.94, k));
-    t.restored.push_back(std::pow(1.24 * 0.94, k));
-    t.paper_bounds.push_back(std::pow(1.24, k));
-    t.bounds.push_back(std::pow(1.24 * 0.95, k));
-    t.excess.push_back(0.3 * k);
-    t.excess_with_gain.push_back(0.2 + 0.35 * k);
+    t.powers.norms.push_back(std::pow(0.94, k));
+    t.powers.restored.push_back(std::pow(1.24 * 0.94, k));
+    t.powers.paper_bounds.push_back(std::pow(1.24, k));
+    t.powers.bounds.push_back(std::pow(1.24 * 0.95, k));
+    t.risk.excess.push_back(0.3 * k);
+    t.risk.with_gain.push_back(0.2 + 0.35 * k);
     t.regime_error.push_back(0.2 + 0.6 * std::pow(0.5, k) + 0.03 * k);
     t.regime_bound.push_back(2 * (0.2 + 0.6 * std::pow(0.5, k) + 0.05 * k));
   }
@@ -376,15 +372,15 @@ std::shared_ptr<const TheoryView> theory_of(std::int64_t step) {
     t.gap.push_back(0.4 + 0.1 * noise(3, static_cast<std::uint64_t>(i)));
     t.shared_gap.push_back(t.gap.back() + 0.2);
     t.gap_bound.push_back(4);
-    t.jacobian.push_back(2 * std::pow(0.7, i));
+    t.jacobian.singular_values.push_back(2 * std::pow(0.7, i));
   }
   t.gradient_step_gap = 3e-8;
   t.linearity_gap = 2e-16;
   t.softmax.linearity_gap = 0.43;
-  t.jacobian_bound = 90;
-  t.jacobian_sharp_bound = 7;
-  t.jacobian_lower_bound = 1e-4;
-  t.jacobian_rank = 16;
+  t.jacobian.bound = 90;
+  t.jacobian.sharp_bound = 7;
+  t.jacobian.lower_bound = 1e-4;
+  t.jacobian.rank = 16;
   t.softmax.bound = 5;
   t.softmax.rank = t.softmax.rank_bound = 16;
   for (int i = 0; i < 16; ++i) {
@@ -971,7 +967,7 @@ Observation broken_inspected() {
   theory->operator_bound.clear();
   theory->gap[3] = nan;
   theory->gap_bound.resize(2);
-  theory->jacobian_bound = infinity;
+  theory->jacobian.bound = infinity;
   theory->softmax.saturation_bound.resize(2);
   theory->softmax.norm[1] = nan;
   theory->softmax.last.clear();

@@ -28,6 +28,14 @@ inline Line line_through(std::string name, Values x, Values y, Ink ink, Dash das
               .width = width};
 }
 
+/// A line across the figure at y, and one at x.
+inline void add_level(Figure& figure, double y, std::string label, Ink ink, Dash dash) {
+  figure.reference_lines.push_back({Orientation::horizontal, y, std::move(label), ink, dash});
+}
+inline void add_moment(Figure& figure, double x, std::string label, Ink ink, Dash dash) {
+  figure.reference_lines.push_back({Orientation::vertical, x, std::move(label), ink, dash});
+}
+
 /// The dot of a mode, with its name as id: "mode 3", or "pair 3" of a Koopman MLP.
 inline ScatterPoint mode_dot(DotMode mode, std::complex<double> place, double radius, Ink ink, bool is_chosen) {
   const std::string name = (mode.is_pair ? "pair " : "mode ") + std::to_string(mode.number);

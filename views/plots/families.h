@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/io/embedded_text.h"
+#include "views/figures/plot_functions.h"
 #include "views/figures/selection.h"
 #include "views/plots/formula_card.h"
 #include "views/plots/plot_kinds.h"
@@ -43,5 +44,17 @@ std::span<const EmbeddedText> page_texts();
 std::string gamma_numbers(const Observation& observation, const Selection& selection);
 /// Condition number, smallest eigenvalue and ridge of the selected head's Gram matrix; empty without a head.
 std::string kappa_numbers(const Observation& observation, const Selection& selection);
+
+/// A cell of a grid, or a path; without a place the brightest cell.
+FollowedNumber followed_patch;
+/// The accuracy lost without a bar's part; without a place that of the most needed part.
+FollowedNumber followed_ablation;
+/// A cell; without a place the first value after the last token that was read.
+FollowedNumber followed_readout;
+/// A cell or bar; without a place the model's own answer.
+FollowedNumber followed_lens;
+FollowedNumber followed_transplant;
+/// The modulus of the chosen mode, or of the strongest one.
+FollowedNumber followed_mode;
 
 }  // namespace afterglow

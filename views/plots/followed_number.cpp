@@ -1,10 +1,9 @@
 // Maps places of figures to rows and columns of their views.
-#include "views/plots/followed_number.h"
-
 #include <cmath>
 
 #include "core/engine/observation/run_numbers.h"
 #include "views/analyses/causes/causes_figures.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 

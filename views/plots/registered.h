@@ -16,14 +16,10 @@ inline constexpr std::array plot_families{training_plots, accuracy_plots,       
                                           sequence_plots, causes_plots,         solver_plots, influence_plots,
                                           theory_plots,   spectral_memory_plots};
 
-std::vector<PanelDrawing> training_drawings(), spectrum_drawings(), forces_drawings(), power_filter_drawings(),
-    stepper_drawings(), solver_drawings(), token_weights_drawings(), influence_drawings(), inspected_drawings(),
-    forecast_drawings(), memory_drawings(), phase_map_drawings(), blame_drawings(), accuracy_drawings(),
-    microscope_drawings(), bisect_drawings(), over_training_drawings(), causes_drawings();
-inline constexpr std::array panel_drawings{
-    training_drawings, spectrum_drawings,      forces_drawings,    power_filter_drawings, stepper_drawings,
-    solver_drawings,   token_weights_drawings, influence_drawings, inspected_drawings,    forecast_drawings,
-    memory_drawings,   phase_map_drawings,     blame_drawings,     accuracy_drawings,     microscope_drawings,
-    bisect_drawings,   over_training_drawings, causes_drawings};
+std::vector<PanelDrawing> training_drawings(), accuracy_drawings(), study_drawings(), spectrum_drawings(),
+    sequence_drawings(), causes_drawings(), solver_drawings(), influence_drawings(), memory_drawings();
+inline constexpr std::array panel_drawings{training_drawings, accuracy_drawings,  study_drawings,
+                                           spectrum_drawings, sequence_drawings,  causes_drawings,
+                                           solver_drawings,   influence_drawings, memory_drawings};
 
 }  // namespace afterglow

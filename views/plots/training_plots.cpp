@@ -1,10 +1,6 @@
 // Plots and cards of the curves of training.
 #include "core/figure/axis.h"
-#include "views/analyses/bisect/bisect_figures.h"
-#include "views/analyses/blame/blame_figures.h"
-#include "views/analyses/microscope/microscope_figures.h"
-#include "views/analyses/over_training/over_training_figures.h"
-#include "views/analyses/phase_map/phase_map_figures.h"
+#include "views/analyses/studies/study_figures.h"
 #include "views/figures/training/training_figures.h"
 #include "views/plots/families.h"
 

@@ -7,8 +7,7 @@
 
 #include "core/analysis/attention/softmax.h"
 #include "core/engine/inspection/generation.h"
-#include "core/engine/inspection/head_spectrum.h"
-#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/inspection/layer_readings.h"
 #include "core/engine/inspection/sequence_pair.h"
 #include "core/engine/inspection/theory.h"
 #include "core/engine/observation/mode_numbers.h"

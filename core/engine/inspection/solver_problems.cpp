@@ -8,7 +8,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/inspection/layer_readings.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

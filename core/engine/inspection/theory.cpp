@@ -7,14 +7,12 @@
 #include <numeric>
 
 #include "core/analysis/attention/linear_attention_gap.h"
-#include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
 #include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/koopman/perturbation.h"
-#include "core/analysis/koopman/power_filter.h"
 #include "core/analysis/memory_cost.h"
 #include "core/backend/arena.h"
-#include "core/engine/inspection/head_spectrum.h"
+#include "core/engine/inspection/layer_readings.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -69,21 +67,6 @@ void add_memory(TheoryView& view) {
   view.crossing = crossover_tokens(state, cache);
 }
 
-void add_powers(const SkaHead& head, TheoryView& view) {
-  if (const auto measured = contractivity(head, max_power)) {
-    view.sigma = measured->sigma;
-    view.norms = measured->norms;
-    view.restored = measured->restored;
-    view.paper_bounds = measured->paper_bounds;
-    view.bounds = measured->bounds;
-  }
-  if (const auto risk = excess_risk(head, max_power)) {
-    view.explained = risk->explained;
-    view.excess = risk->excess;
-    view.excess_with_gain = risk->with_gain;
-  }
-}
-
 void add_regime(SkaHead head, std::span<const double> query, TheoryView& view) {
   const SkaOperators operators = ska_operators(head);
   if (operators.empty()) return;
@@ -94,11 +77,7 @@ void add_regime(SkaHead head, std::span<const double> query, TheoryView& view) {
     if (!regime) return;
     view.regime_error.push_back(regime->error);
     view.regime_bound.push_back(regime->bound);
-    view.persistent = regime->persistent;
-    view.transient = regime->transient;
-    view.rho = regime->rho;
-    view.delta = regime->delta;
-    view.regime_applies = regime->applies;
+    view.regime = *regime;
   }
 }
 
@@ -146,16 +125,12 @@ void add_gap(const SkaHead& head, const std::vector<double>& queries, TheoryView
 }
 
 void add_jacobian(const SkaHead& head, const std::vector<double>& queries, TheoryView& view) {
-  if (const auto jacobian = ska_query_jacobian(head)) {
-    view.jacobian = jacobian->singular_values;
-    view.jacobian_rank = jacobian->rank;
-    view.jacobian_bound = jacobian->bound;
-    view.jacobian_sharp_bound = jacobian->sharp_bound;
-    view.jacobian_lower_bound = jacobian->lower_bound;
-    const SkaOperators operators = ska_operators(head);
-    const auto answer = [&](std::span<const double> query) { return ska_reading(head, operators, query).y; };
-    view.linearity_gap = linearity_gap(answer, queries, head.rank);
-  }
+  const std::optional<SkaJacobian> jacobian = ska_query_jacobian(head);
+  if (!jacobian) return;
+  view.jacobian = *jacobian;
+  const SkaOperators operators = ska_operators(head);
+  const auto answer = [&](std::span<const double> query) { return ska_reading(head, operators, query).y; };
+  view.linearity_gap = linearity_gap(answer, queries, head.rank);
 }
 
 /// Projected keys [T*r] and values [T*P] of the tokens in the head's last statistics.
@@ -237,7 +212,8 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
                     spectrum.power,
                     spectrum.sigma};
   add_noise(own, view);
-  add_powers(own, view);
+  view.powers = contractivity(own, max_power).value_or(Contractivity());
+  view.risk = excess_risk(own, max_power).value_or(ExcessRisk());
   add_regime(own, std::span(queries).last(static_cast<std::size_t>(r)), view);
   add_gap(own, queries, view);
   add_jacobian(own, queries, view);

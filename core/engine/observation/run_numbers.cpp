@@ -39,6 +39,10 @@ class Names {
   void add(const std::string& name, std::string_view word) const {
     numbers_->push_back({prefix_ + name, {0, std::string(word)}});
   }
+  /// Each value under its place, counted from `first`.
+  void add_each(const std::vector<double>& values, std::size_t first = 0) const {
+    for (std::size_t i = 0; i < values.size(); ++i) add(std::to_string(first + i), values[i]);
+  }
 
  private:
   std::vector<NamedNumber>* numbers_;
@@ -128,12 +132,9 @@ void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
     list_head(head, names.in("head").in(label_of(o, head.layer)).in(static_cast<std::size_t>(head.head)));
   }
   for (const StateSpectrum& state : o.spectra->states) {
-    double half_life = unknown;
-    for (const std::complex<double>& lambda : state.eigenvalues)
-      half_life = larger(half_life, mode_times(lambda).half_life);
     const Names head = names.in("state").in(label_of(o, state.layer)).in(static_cast<std::size_t>(state.head));
     head.add("radius", radius_of(state.eigenvalues));
-    head.add("half_life", half_life);
+    head.add("half_life", longest_half_life(state.eigenvalues));
   }
   for (const MlpSpectrum& mlp : o.spectra->mlps)
     names.in("head").in(label_of(o, mlp.layer)).add("radius", radius_of(mlp.eigenvalues));
@@ -184,7 +185,7 @@ void list_problem(const RacedProblem& problem, const Names& names) {
       if (residuals.empty()) continue;
       const Names race = solver.in(std::string(name_of(all_arithmetics[a])));
       race.add("residual", residuals.back());
-      for (std::size_t i = 0; i < residuals.size(); ++i) race.in("residual").add(std::to_string(i), residuals[i]);
+      race.in("residual").add_each(residuals);
     }
     const std::size_t iterations = problem.races.back()[s].size();
     for (std::size_t i = 0; i < iterations; ++i)
@@ -247,10 +248,6 @@ void list_race(const Observation& o, std::vector<NamedNumber>& numbers) {
   }
 }
 
-void list_shares(const std::vector<double>& shares, const Names& names) {
-  for (std::size_t k = 0; k < shares.size(); ++k) names.add(std::to_string(k + 1), shares[k]);
-}
-
 /// Of memory tokens, the trajectory of training, and forecasts.
 void list_traced(const Observation& o, std::vector<NamedNumber>& numbers) {
   const Names names(numbers);
@@ -259,9 +256,9 @@ void list_traced(const Observation& o, std::vector<NamedNumber>& numbers) {
     names.in("memory").add("accuracy", memory->accuracy);
     names.in("memory").add("without", memory->without);
     names.in("memory").add("rows", static_cast<double>(memory->history_rows));
-    list_shares(memory->explained, names.in("memory").in("explained"));
+    names.in("memory").in("explained").add_each(memory->explained, 1);
   }
-  if (o.trajectory) list_shares(o.trajectory->explained, names.in("trajectory").in("explained"));
+  if (o.trajectory) names.in("trajectory").in("explained").add_each(o.trajectory->explained, 1);
   if (o.trajectory && !o.trajectory->steps.empty())
     names.in("trajectory").add("rows", static_cast<double>(o.trajectory->steps.size()));
   if (o.forecast && !o.forecast->windows.empty()) {
@@ -291,12 +288,10 @@ void list_theory(const Observation& o, std::vector<NamedNumber>& numbers) {
     names.add("state_bytes", o.theory->state_bytes);
     names.add("cache_bytes", o.theory->cache_bytes);
     names.add("crossing", o.theory->crossing);
-    names.add("persistent", o.theory->persistent);
-    names.add("transient", o.theory->transient);
-    for (std::size_t k = 0; k < o.theory->norms.size(); ++k)
-      names.in("norm").add(std::to_string(k), o.theory->norms[k]);
-    for (std::size_t k = 0; k < o.theory->bounds.size(); ++k)
-      names.in("bound").add(std::to_string(k), o.theory->bounds[k]);
+    names.add("persistent", o.theory->regime.persistent);
+    names.add("transient", o.theory->regime.transient);
+    names.in("norm").add_each(o.theory->powers.norms);
+    names.in("bound").add_each(o.theory->powers.bounds);
   }
   if (!o.depth || o.depth->gradient.empty()) return;
   const Names names = Names(numbers).in("depth").in("gradient");

@@ -1,7 +1,7 @@
 // Frozen parts, and the step at which a condition begins to hold without their learning.
 #include <gmock/gmock.h>
 
-#include "core/engine/analyses/bisect/bisect_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"

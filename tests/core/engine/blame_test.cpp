@@ -1,7 +1,7 @@
 // Leaving batches out, and blame: repetitions are the training without a batch, bit for bit.
 #include <gmock/gmock.h>
 
-#include "core/engine/analyses/blame/blame_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/training_run.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/engine/analyses/microscope/microscope_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
 #include "tests/core/engine/small_recipe.h"

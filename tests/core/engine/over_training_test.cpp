@@ -1,7 +1,7 @@
 // A number over training is, at each kept step, what the run showed there.
 #include <gmock/gmock.h>
 
-#include "core/engine/analyses/over_training/over_training_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"

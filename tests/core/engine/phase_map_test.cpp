@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/engine/analyses/phase_map/phase_map_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/training_run.h"

@@ -34,10 +34,10 @@ TEST(Theory, HoldsOnALiveHead) {
       EXPECT_LE(t.eigenvalue_change[i], t.bauer_fike[i] * (1 + 1e-6));
       EXPECT_LE(t.eigenvalue_change[i], t.pencil_bound[i] * (1 + 1e-6));
     }
-    ASSERT_EQ(t.norms.size(), 9u);
-    for (std::size_t k = 0; k < 9; ++k) EXPECT_LE(t.restored[k], t.bounds[k] * (1 + 1e-9));
-    ASSERT_EQ(t.excess.size(), 9u);
-    EXPECT_EQ(t.excess[0], 0);
+    ASSERT_EQ(t.powers.norms.size(), 9u);
+    for (std::size_t k = 0; k < 9; ++k) EXPECT_LE(t.powers.restored[k], t.powers.bounds[k] * (1 + 1e-9));
+    ASSERT_EQ(t.risk.excess.size(), 9u);
+    EXPECT_EQ(t.risk.excess[0], 0);
     ASSERT_EQ(t.gap.size(), 24u);
     for (std::size_t i = 0; i < t.gap.size(); ++i) {
       EXPECT_LE(t.gap[i], t.shared_gap[i] * (1 + 1e-9) + 1e-12);
@@ -47,9 +47,9 @@ TEST(Theory, HoldsOnALiveHead) {
     EXPECT_LT(t.gradient_step_gap, 1e-3) << "linear attention is one gradient step, up to rounding in float32";
     EXPECT_LT(t.linearity_gap, 1e-9) << "SKA with fixed statistics is linear in its query";
     EXPECT_GT(t.softmax.linearity_gap, t.linearity_gap);
-    ASSERT_EQ(t.jacobian.size(), 6u);
-    EXPECT_LE(t.jacobian.front(), t.jacobian_sharp_bound * (1 + 1e-9));
-    EXPECT_LE(t.jacobian_sharp_bound, t.jacobian_bound * (1 + 1e-9));
+    ASSERT_EQ(t.jacobian.singular_values.size(), 6u);
+    EXPECT_LE(t.jacobian.singular_values.front(), t.jacobian.sharp_bound * (1 + 1e-9));
+    EXPECT_LE(t.jacobian.sharp_bound, t.jacobian.bound * (1 + 1e-9));
     // 2 r^2 + P r + r + 1 numbers a head, r = 6, P = 8, two heads, one layer.
     EXPECT_EQ(t.state_bytes, 2 * 4 * (2 * 36 + 48 + 6 + 1));
     EXPECT_EQ(t.cache_bytes, 2 * 4 * (6 + 8));

@@ -11,7 +11,7 @@
 #include "core/figure/palette.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
-#include "views/analyses/phase_map/phase_map_figures.h"
+#include "views/analyses/studies/study_figures.h"
 #include "views/figures/studies/table_figures.h"
 
 namespace afterglow {

@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/support/sample_observations.h"
-#include "views/analyses/bisect/bisect_figures.h"
-#include "views/analyses/forces/forces_figures.h"
-#include "views/analyses/microscope/microscope_figures.h"
-#include "views/analyses/over_training/over_training_figures.h"
+#include "views/analyses/spectra/spectrum_figures.h"
+#include "views/analyses/studies/study_figures.h"
 
 namespace afterglow {
 namespace {

@@ -82,8 +82,7 @@ std::string accuracy_grid_subtitle(const Observation& observation, const Selecti
             std::to_string(view.examples) + " sequences, the others with fewer";
   else
     text += " on " + std::to_string(view.examples) + " sequences each";
-  if (view.step != observation.step) text += " · as of step " + grouped_number(view.step);
-  return text;
+  return text + age_text(observation, view.step);
 }
 
 std::vector<Figure> accuracy_grid_figures(const Observation& observation, const Selection&, CurveStore&) {

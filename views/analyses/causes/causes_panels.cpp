@@ -104,10 +104,8 @@ double draw_patch_sentence(const Frame& frame, const std::string& text, const Re
 
 /// The grids that fit, the most informative ones first.
 std::vector<std::size_t> shown_grids(const Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
-  const auto chosen = frame.state.shown_figure.find("patch");
-  if (chosen != frame.state.shown_figure.end() && chosen->second >= 0 &&
-      chosen->second < static_cast<int>(figures.size()))
-    return {static_cast<std::size_t>(chosen->second)};
+  const int chosen = frame.state.figure_of("patch");
+  if (chosen >= 0 && chosen < static_cast<int>(figures.size())) return {static_cast<std::size_t>(chosen)};
   const auto room = static_cast<std::size_t>(std::max(1.0, area.width / frame.px(430)));
   std::vector<std::size_t> shown;
   for (std::size_t i = figures.size(); i-- > 0;) shown.push_back(i);
@@ -198,9 +196,8 @@ void draw_patch(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
 double draw_grid_chips(Frame& frame, double right, const Rect& row) {
   const PlotKind& kind = *find_plot_kind("patch");
   const std::vector<Figure>& figures = frame.figures.figures(kind, frame.observation, frame.state.selection);
-  const auto chosen = frame.state.shown_figure.find("patch");
   for (std::size_t i = figures.size(); i-- > 0;) {
-    const bool is_on = chosen != frame.state.shown_figure.end() && chosen->second == static_cast<int>(i);
+    const bool is_on = frame.state.figure_of("patch") == static_cast<int>(i);
     const std::string name = figures[i].id.substr(figures[i].id.find('_') + 1);
     right = command_chip(
         frame, {"show", {{"panel", std::string("patch")}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}}},
@@ -280,8 +277,7 @@ void draw_state_pair(Frame& frame, const TransplantView& view, const StatePart& 
 }
 
 void draw_transplant(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
-  const auto chosen = frame.state.shown_figure.find("transplant");
-  const bool is_one = chosen != frame.state.shown_figure.end() && chosen->second >= 0;
+  const bool is_one = frame.state.figure_of("transplant") >= 0;
   if (figures.empty() || is_one || area.height < frame.px(220)) return draw_figure_grid(frame, panel, figures, area);
   const TransplantView& view = *frame.seen().transplant;
   FigureCanvas canvas = frame.look.canvas();
@@ -304,15 +300,10 @@ void draw_transplant(Frame& frame, const Panel& panel, const std::vector<Figure>
   row_text(frame.look, canvas, {names.x, names.y, names.width / 2, caption}, "clean", quiet);
   row_text(frame.look, canvas, {names.x + names.width / 2, names.y, names.width / 2, caption}, "corrupted" + after,
            quiet);
-  const PlotOptions options{.shows_caption = false};
-  handle_response(frame,
-                  plot_widget(frame, figures.front(), {area.x, area.bottom() - answers, area.width, answers}, options));
+  draw_plot(frame, figures.front(), {area.x, area.bottom() - answers, area.width, answers});
 }
 
-int ablation_page(const PageState& state) {
-  const auto chosen = state.shown_figure.find("ablation");
-  return chosen == state.shown_figure.end() ? 0 : std::max(0, chosen->second);
-}
+int ablation_page(const PageState& state) { return std::max(0, state.figure_of("ablation")); }
 
 /// As many parts as fit with their names; "next group" shows those that follow, and after the last ones the first.
 void draw_ablation(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
@@ -321,8 +312,7 @@ void draw_ablation(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   const auto room = static_cast<std::size_t>(std::max(1.0, (area.height - frame.px(56)) / frame.px(17)));
   const std::size_t rows = std::min(room, view.parts.size()), pages = (view.parts.size() + rows - 1) / rows;
   const std::size_t first = static_cast<std::size_t>(ablation_page(frame.state)) % pages * rows;
-  handle_response(frame, plot_widget(frame, ablation_bars(view, figures.front().subtitle, first, rows), area,
-                                     {.shows_caption = false}));
+  draw_plot(frame, ablation_bars(view, figures.front().subtitle, first, rows), area);
 }
 
 double draw_ablation_controls(Frame& frame, const Rect& row) {

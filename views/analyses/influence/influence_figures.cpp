@@ -9,6 +9,8 @@
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
+#include "views/figures/studies/paper_figures.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -313,7 +315,7 @@ Figure race_axes(const RaceView& race, const std::string& id, const std::string&
   }
   figure.x.range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))};
   figure.y.range = Range{1e-6, highest * 2};
-  figure.reference_lines.push_back({Orientation::horizontal, 0.01, "1 %", Role::dim, Dash::dotted});
+  add_level(figure, 0.01, "1 %", Role::dim, Dash::dotted);
   return figure;
 }
 
@@ -371,7 +373,7 @@ Figure recall_axes(const RaceView& race, std::string id, std::string title) {
                          .scale = Scale::log,
                          .range = Range{1, static_cast<double>(std::max(2, race.tokens - race.source))}},
                         {.label = "right answers", .range = Range{0, 1.04}});
-  figure.reference_lines.push_back({Orientation::horizontal, 0.25, "guessing", Role::dim, Dash::dotted});
+  add_level(figure, 0.25, "guessing", Role::dim, Dash::dotted);
   figure.labels = LabelPlacement::legend;
   return figure;
 }
@@ -583,5 +585,22 @@ std::vector<Figure> race_figures(const Observation& observation, const Selection
   }
   return figures;
 }
+
+namespace {
+
+constexpr PlotRow influence_rows[] = {
+    {"influence", set_of(Analysis::influence), LayerTrait::tokens, influence_subtitle, influence_figures},
+    {"race", set_of(Analysis::race), LayerTrait::tokens, race_subtitle, race_figures},
+    {"routing", set_of(Analysis::influence), LayerTrait::tokens, routing_subtitle, routing_figures},
+    {"position_code", set_of(Analysis::influence), LayerTrait::feedback, position_code_subtitle, position_code_figures},
+    {"deep_profiles", set_of(Analysis::influence), LayerTrait::feedback, deep_profiles_subtitle, deep_profiles_figures},
+    {"selective_retrieval", set_of(Analysis::retrieval), LayerTrait::feedback, selective_retrieval_subtitle,
+     selective_retrieval_figures},
+    {"costs", set_of(Analysis::costs), {}, costs_subtitle, costs_figures},
+};
+
+}  // namespace
+
+PlotFamily influence_plots() { return {influence_rows, {}}; }
 
 }  // namespace afterglow

@@ -198,8 +198,7 @@ void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const R
 }
 
 void draw_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
-  const bool is_one_chosen = frame.state.shown_figure.contains(std::string(panel.kind->id)) &&
-                             frame.state.shown_figure.at(std::string(panel.kind->id)) >= 0;
+  const bool is_one_chosen = frame.state.figure_of(panel.kind->id) >= 0;
   const bool has_race = figures.size() > race_overviews;
   const double chips = frame.px(26);
   const auto columns =

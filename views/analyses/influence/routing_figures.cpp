@@ -102,7 +102,7 @@ Figure hop_profiles_figure(const RoutingView& routing) {
 Figure gain_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_gain", "Feedback gain", "gain γ_t");
   figure.series.emplace_back(token_line("γ", routing.gain, layer_ink(routing.kind)));
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::dotted});
+  add_level(figure, 0, "", Role::faint, Dash::dotted);
   figure.labels = LabelPlacement::none;
   return figure;
 }
@@ -133,7 +133,7 @@ Figure assumptions_figure(const RoutingView& routing) {
   }
   figure.x.range = Range{-0.6, static_cast<double>(shares.size()) - 0.4};
   figure.series.emplace_back(std::move(bars));
-  figure.reference_lines.push_back({Orientation::horizontal, 1, "limit", Role::dim, Dash::dashed});
+  add_level(figure, 1, "limit", Role::dim, Dash::dashed);
   return figure;
 }
 
@@ -175,8 +175,7 @@ Figure decay_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_decay", "State retention factor", "factor a_t per token");
   figure.subtitle = "dashed: geometric mean · " + decay_text(routing);  // a name at the line would cover the curve
   figure.series.emplace_back(token_line("a", routing.decay, layer_ink(routing.kind)));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, std::exp(-routing.mean_rate), "", Role::dim, Dash::dashed});
+  add_level(figure, std::exp(-routing.mean_rate), "", Role::dim, Dash::dashed);
   figure.labels = LabelPlacement::none;
   return figure;
 }
@@ -315,7 +314,7 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
   figure.x.range = Range{0.7, std::max(least->blocks, most->blocks) + 0.5};
   figure.y.range = Range{least->theory - 0.25, most->theory + 0.25};
   figure.labels = LabelPlacement::at_curves;
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "frozen", Role::dim, Dash::dotted});
+  add_level(figure, 0, "frozen", Role::dim, Dash::dotted);
   std::vector<double> betas;
   for (const DeepProfile& deep : profiles) {
     if (std::find(betas.begin(), betas.end(), deep.beta) == betas.end()) betas.push_back(deep.beta);
@@ -368,9 +367,7 @@ std::string routing_subtitle(const Observation& observation, const Selection& se
     return why_not_yet(observation,
                        "Waiting: measured with the influence tails when training pauses, or between training steps.");
   return layer_name(observation, routing->layer) + " · T " + grouped_number(routing->tokens) +
-         (observation.influence->step == observation.step
-              ? ""
-              : " · as of step " + grouped_number(observation.influence->step));
+         age_text(observation, observation.influence->step);
 }
 
 std::vector<Figure> routing_figures(const Observation& observation, const Selection& selection, CurveStore&) {

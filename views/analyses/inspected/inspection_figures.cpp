@@ -10,6 +10,7 @@
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -103,7 +104,7 @@ Figure sources_figure(const Observation& observation, const Selection& selection
     return figure;
   }
   figure.series.emplace_back(std::move(bars));
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   return figure;
 }
 
@@ -223,8 +224,7 @@ std::string inspected_subtitle(const Observation& observation, const Selection&)
   std::string text = accuracy_change(observation) + " on " + std::to_string(inspected.examples) + " sequences";
   if (!inspected.task.empty()) text = "a sequence of " + inspected.task + " · " + text;
   if (inspected.is_edited()) text += " · grey: without interventions";
-  if (inspected.step != observation.step) text += " · as of step " + grouped_number(inspected.step);
-  return text;
+  return text + age_text(observation, inspected.step);
 }
 
 std::vector<Figure> inspection_figures(const Observation& observation, const Selection& selection, CurveStore&) {
@@ -232,5 +232,26 @@ std::vector<Figure> inspection_figures(const Observation& observation, const Sel
   if (token < 0 || static_cast<std::size_t>(token) >= observation.inspected->answers.size()) return {};
   return {answer_figure(*observation.inspected, token), sources_figure(observation, selection, token)};
 }
+
+namespace {
+
+std::string inspected_numbers(const Observation& o, const Selection&) { return accuracy_change(o); }
+
+constexpr PlotRow sequence_rows[] = {
+    {"stepper", set_of(Analysis::trace), LayerTrait::tokens, stepper_subtitle, stepper_figures},
+    {"inside", set_of(Analysis::trace), LayerTrait::ridge_systems | LayerTrait::feedback, inside_subtitle,
+     inside_figures},
+    {"token_spectrum", set_of(Analysis::trace), LayerTrait::koopman_heads, token_spectrum_subtitle,
+     token_spectrum_figures},
+    {"token_weights", set_of(Analysis::trace), LayerTrait::tokens, token_weights_subtitle, token_weights_figures},
+    {"probe", Analysis::inspected | Analysis::spectra | Analysis::trace, LayerTrait::tokens, inspected_subtitle,
+     inspection_figures},
+};
+
+constexpr CardNumbers sequence_numbers[] = {{"probe", inspected_numbers}, {"probe_answer", inspected_numbers}};
+
+}  // namespace
+
+PlotFamily sequence_plots() { return {sequence_rows, sequence_numbers}; }
 
 }  // namespace afterglow

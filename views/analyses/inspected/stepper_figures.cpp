@@ -165,9 +165,8 @@ std::string stepper_subtitle(const Observation& observation, const Selection& se
   if (const int head = selected_trace_head(trace, selection); head >= 0) text += " · head " + std::to_string(head);
   text += " · token " + std::to_string(token);
   if (token < static_cast<int>(trace.tokens.size())) text += " " + trace.tokens[static_cast<std::size_t>(token)].label;
-  text += scale_text(trace, selection, token) + " · " + bytes_text(trace.state_bytes) + " of state";
-  if (trace.step != observation.step) text += " · as of step " + grouped_number(trace.step);
-  return text;
+  return text + scale_text(trace, selection, token) + " · " + bytes_text(trace.state_bytes) + " of state" +
+         age_text(observation, trace.step);
 }
 
 std::vector<Figure> stepper_figures(const Observation& observation, const Selection& selection, CurveStore&) {

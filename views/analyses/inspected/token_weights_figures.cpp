@@ -6,6 +6,7 @@
 #include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
+#include "views/figures/sheet.h"
 
 namespace afterglow {
 
@@ -97,8 +98,7 @@ std::string beyond_text(const std::vector<float>& weights, double reach) {
 void mark_row(Figure& figure, const Observation& observation, const Selection& selection) {
   const int token = selected_token(observation, selection);
   if (token < 0 || token >= observation.token_weights->tokens) return;
-  for (const double edge : {token - 0.5, token + 0.5})
-    figure.reference_lines.push_back({Orientation::horizontal, edge, "", Role::accent, Dash::solid});
+  for (const double edge : {token - 0.5, token + 0.5}) add_level(figure, edge, "", Role::accent, Dash::solid);
 }
 
 }  // namespace
@@ -117,9 +117,7 @@ std::string token_weights_subtitle(const Observation& observation, const Selecti
     return "Choose an attention, SKA or Mamba-2 layer in the list on the left to see which tokens it reads.";
   const std::string place = layer + " · head " + std::to_string(head);
   if (!shown_weights(observation, selection)) return place + ": its weights are not finite";
-  const std::int64_t step = seen_weights(observation).step;
-  const std::string age = step == observation.step ? "" : " · as of step " + grouped_number(step);
-  return place + meaning_of(observation, head) + age;
+  return place + meaning_of(observation, head) + age_text(observation, seen_weights(observation).step);
 }
 
 std::vector<Figure> token_weights_figures(const Observation& observation, const Selection& selection, CurveStore&) {

@@ -62,7 +62,7 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
   figure.series.emplace_back(std::move(truth));
   figure.series.emplace_back(std::move(prediction));
   add_runs(view, channel, figure);
-  figure.reference_lines.push_back({Orientation::vertical, 0, "", Role::faint, Dash::solid});
+  add_moment(figure, 0, "", Role::faint, Dash::solid);
   return figure;
 }
 
@@ -138,7 +138,7 @@ Figure is_read_figure(const MemoryView& view, std::size_t layer) {
   if (!sees_all) return figure;
   figure.subtitle = "dotted: equal weight on all positions";
   const double tokens = static_cast<double>(view.tokens) + std::max(view.input_length, 0);
-  figure.reference_lines.push_back({Orientation::horizontal, 1 / tokens, "", Role::dim, Dash::dotted});
+  add_level(figure, 1 / tokens, "", Role::dim, Dash::dotted);
   return figure;
 }
 
@@ -175,7 +175,7 @@ Figure switched_off_figure(const ForecastView& view) {
   }
   figure.x.range = Range{-0.6, static_cast<double>(view.windows.size()) - 0.4};
   figure.series.emplace_back(std::move(bars));
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   return figure;
 }
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/engine/analyses/forecast/forecast_view.h"
 #include "core/figure/axis.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -58,7 +60,7 @@ Figure worth_figure(const MemoryView& view) {
   if (std::ranges::all_of(view.change_without, [](double change) { return change == 0; }))
     figure.subtitle = "no mode changes an answer so far";
   figure.series.emplace_back(std::move(bars));
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   return figure;
 }
 
@@ -106,7 +108,7 @@ Figure less_figure(const MemoryView& view) {
                             .id = less.of});
   }
   if (!now.points.empty()) figure.series.emplace_back(std::move(now));
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   return figure;
 }
 
@@ -128,7 +130,7 @@ Figure buffer_modes_figure(const MemoryView& view) {
   const std::string over =
       uses_all_rows(view) ? "over all its rows" : "over its newest " + grouped_number(view.history_rows) + " rows";
   Figure figure = stage_figure("modes", "Temporal modes of the buffer", over, "row, oldest first", "mode φ_k");
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   for (std::size_t k = 0; k < view.modes.size(); ++k)
     figure.series.emplace_back(
         counted_line("mode " + std::to_string(k + 1), view.modes[k], 0, mode_ink(static_cast<int>(k))));
@@ -140,8 +142,7 @@ Figure pooling_figure(const MemoryView& view) {
       stage_figure("pooling", "Pooling weights", "dotted: equal weight on all positions", "input position", "α_t");
   figure.labels = LabelPlacement::none;
   figure.series.emplace_back(counted_line("pooling weight", view.pooling, 0, 0));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, 1 / static_cast<double>(view.pooling.size()), "", Role::dim, Dash::dotted});
+  add_level(figure, 1 / static_cast<double>(view.pooling.size()), "", Role::dim, Dash::dotted);
   return figure;
 }
 
@@ -177,5 +178,51 @@ std::vector<Figure> memory_inspector_figures(const Observation& observation, con
   if (!view->pooling.empty()) figures.push_back(pooling_figure(*view));
   return figures;
 }
+
+namespace {
+
+std::string trajectory_numbers(const Observation& o, const Selection&) {
+  if (!o.trajectory || o.trajectory->explained.empty()) return "";
+  const std::vector<double>& explained = o.trajectory->explained;
+  const std::size_t last = std::min<std::size_t>(explained.size(), 3);
+  return number_text(100 * explained[last - 1], 3) + " % of the variance in " + std::to_string(last) +
+         (last == 1 ? " mode" : " modes");
+}
+
+std::string forecast_numbers(const Observation& o, const Selection&) {
+  if (!o.forecast || o.forecast->windows.empty()) return "";
+  const ForecastWindow& window = o.forecast->windows.front();
+  return "MSE " + number_text(window.mse, 4) + ", MAE " + number_text(window.mae, 4);
+}
+
+std::string memory_token_numbers(const Observation& o, const Selection&) {
+  if (!o.memory) return "";
+  return "M = " + std::to_string(o.memory->tokens) + ", " + grouped_number(o.memory->history_rows) + " rows of history";
+}
+
+constexpr PlotRow spectral_memory_rows[] = {
+    {"trajectory", set_of(Analysis::trace), {}, trajectory_subtitle, trajectory_figures},
+    {"kl_spectrum", set_of(Analysis::trace), {}, kl_spectrum_subtitle, kl_spectrum_figures},
+    {"temporal_modes", set_of(Analysis::trace), {}, temporal_modes_subtitle, temporal_modes_figures},
+    {"forecast", set_of(Analysis::trace), LayerTrait::series, forecast_subtitle, forecast_figures},
+    {"memory_tokens", set_of(Analysis::trace), LayerTrait::training_memory, memory_tokens_subtitle,
+     memory_tokens_figures},
+    {"memory_inspector", set_of(Analysis::trace), LayerTrait::training_memory, memory_inspector_subtitle,
+     memory_inspector_figures},
+};
+
+constexpr CardNumbers spectral_memory_numbers[] = {
+    {"trajectory", trajectory_numbers},        {"trajectory_12", trajectory_numbers},
+    {"trajectory_13", trajectory_numbers},     {"kl_spectrum", trajectory_numbers},
+    {"kl_explained", trajectory_numbers},      {"forecast", forecast_numbers},
+    {"forecast_errors", forecast_numbers},     {"memory_tokens", memory_token_numbers},
+    {"memory_reads", memory_token_numbers},    {"memory_is_read", memory_token_numbers},
+    {"memory_off", memory_token_numbers},      {"memory_inspector", memory_token_numbers},
+    {"inspector_worth", memory_token_numbers}, {"inspector_less", memory_token_numbers},
+    {"inspector_buffer", memory_token_numbers}};
+
+}  // namespace
+
+PlotFamily spectral_memory_plots() { return {spectral_memory_rows, spectral_memory_numbers}; }
 
 }  // namespace afterglow

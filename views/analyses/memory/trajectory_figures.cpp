@@ -120,7 +120,7 @@ Figure explained_figure(const TrajectoryView& view) {
   figure.series.emplace_back(over_modes("A", kept_variance(view.empirical.reconstruction_error), 0, -1, 0));
   if (!view.kernel.reconstruction_error.empty())
     figure.series.emplace_back(over_modes("B", kept_variance(view.kernel.reconstruction_error), 0, -1, 1));
-  figure.reference_lines.push_back({Orientation::horizontal, 0.95, "95 %", Role::dim, Dash::dotted});
+  add_level(figure, 0.95, "95 %", Role::dim, Dash::dotted);
   return figure;
 }
 
@@ -145,7 +145,7 @@ std::string needed_text(const TrajectoryView& view) {
 Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, const std::string& id,
                     const std::string& title) {
   Figure figure = sheet(id, title, "", {.label = "step", .integer_ticks = true}, {"mode φ_k"});
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   for (std::size_t k = 0; k < std::min(max_modes, modes.modes.size()); ++k) {
     figure.series.emplace_back(line_through("mode " + std::to_string(k + 1),
                                             std::vector<double>(view.steps.begin(), view.steps.end()), modes.modes[k],

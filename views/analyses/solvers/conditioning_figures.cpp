@@ -115,8 +115,7 @@ Figure smallest_figure(const Observation& observation, const Selection& selectio
   name_inspected_ridge(figure, observation, shift);
   add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return smallest_with(head, shift); });
   if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge + shift > 0) {
-    figure.reference_lines.push_back(
-        {Orientation::horizontal, head->ridge + shift, "ridge ε", Role::dim, Dash::dashed});
+    add_level(figure, head->ridge + shift, "ridge ε", Role::dim, Dash::dashed);
   }
   add_jitter(figure, *observation.trace);
   return figure;
@@ -124,8 +123,7 @@ Figure smallest_figure(const Observation& observation, const Selection& selectio
 
 Figure sigma_figure(const Observation& observation, const Selection& selection) {
   Figure figure = token_figure(observation, "sigma", "Largest singular value", "σ(A_w)");
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, 1, "1: above it the operator is scaled down", Role::dim, Dash::dashed});
+  add_level(figure, 1, "1: above it the operator is scaled down", Role::dim, Dash::dashed);
   add_heads(figure, *observation.trace, selection, [](const HeadStep& head) { return head.sigma; });
   return figure;
 }
@@ -166,7 +164,7 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
   figure.series.push_back(
       styled(line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head)),
              {.marker = Marker::circle}));
-  figure.reference_lines.push_back({Orientation::horizontal, 0.5, "σ_j = ε", Role::dim, Dash::dashed});
+  add_level(figure, 0.5, "σ_j = ε", Role::dim, Dash::dashed);
   return figure;
 }
 
@@ -258,8 +256,7 @@ Figure system_kappa_figure(const Observation& observation, const Selection& sele
   figure.reference_lines = precision_lines(observation, selection);
   if (const double strength = observation.solvers->strength; strength > 0) {
     figure.y.range = Range{1, 1e4};
-    figure.reference_lines.push_back(
-        {Orientation::horizontal, kappa_bound(strength), "(a + 1)/a", Role::accent, Dash::dashed});
+    add_level(figure, kappa_bound(strength), "(a + 1)/a", Role::accent, Dash::dashed);
   }
   return figure;
 }
@@ -299,10 +296,8 @@ std::string conditioning_subtitle(const Observation& observation, const Selectio
   if (!observation.trace || head_count(*observation.trace) == 0) {
     if (!observation.solvers) return why_not_yet(observation, "Solving the ridge systems: starts within seconds.");
     if (!has_systems(observation)) return "Choose a layer that solves ridge systems in the list on the left.";
-    const std::int64_t step = observation.solvers->step;
     return layer_name(observation, observation.solvers->layer) + " · " +
-           heads_text(observation.solvers->conditioning.size()) +
-           (step == observation.step ? "" : " · as of step " + grouped_number(step));
+           heads_text(observation.solvers->conditioning.size()) + age_text(observation, observation.solvers->step);
   }
   int events = 0;
   for (const TokenStep& step : observation.trace->steps) {

@@ -164,10 +164,9 @@ std::string kalman_subtitle(const Observation& observation, const Selection& sel
   const HeadFilters* filters = selected_filters(observation, selection);
   if (!observation.solvers) return why_not_yet(observation, "Filtering the first pairs: starts within seconds.");
   if (!filters) return "Choose a layer that stores keys with values, such as Gated KalmaNet or gated DeltaNet.";
-  const std::int64_t step = observation.solvers->step;
   return layer_name(observation, observation.solvers->pair_layer) + " · head " + std::to_string(filters->head) +
          " · its first " + std::to_string(filters->runs.front().written.size()) + " pairs, as each filter writes them" +
-         (step == observation.step ? "" : " · as of step " + grouped_number(step));
+         age_text(observation, observation.solvers->step);
 }
 
 std::vector<Figure> kalman_figures(const Observation& observation, const Selection& selection, CurveStore&) {

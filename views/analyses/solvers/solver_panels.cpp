@@ -50,8 +50,7 @@ void draw_one(Frame& frame, const Figure& figure, const Rect& area) {
 void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const double strip = draw_advice(frame, solver_advice(frame.seen(), frame.state.selection), area);
   const Rect body{area.x, area.y + strip, area.width, area.height - strip};
-  const auto chosen = frame.state.shown_figure.find(std::string(panel.kind->id));
-  const int shown = chosen == frame.state.shown_figure.end() ? -1 : chosen->second;
+  const int shown = frame.state.figure_of(panel.kind->id);
   const double gap = frame.px(4);
   if (shown >= 0 && shown < static_cast<int>(figures.size())) {
     return draw_one(frame, figures[static_cast<std::size_t>(shown)], body);

@@ -1,8 +1,9 @@
-// Figures of the Koopman spectrum: eigenvalues in the complex plane with trails, and the readout of one mode.
+// Figures of the Koopman spectrum: eigenvalues in the complex plane with trails or forces, and the readout of one mode.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "core/engine/analyses/forces/forces_view.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
@@ -31,6 +32,14 @@ SubtitleOfPlot power_filter_subtitle;
 /// The gains as curves with the modes on them, and as a table: a row for each mode, a column for each power of Echo's
 /// table D.1 and the displayed one.
 FiguresOfPlot power_filter_figures;
+
+SubtitleOfPlot forces_subtitle;
+/// Where the loss pulls each eigenvalue and where the optimiser moves it: of the selected head, or all of its layer.
+FiguresOfPlot forces_figures;
+/// The forces on the selected head, or on the first one; nullptr without any.
+const HeadForces* selected_forces(const Observation& observation, const Selection& selection);
+/// "mode 3 at 0.91 + 0.2i: the loss pulls it by 1.2e-4 outwards, the step moves it .."; empty for an unknown mode.
+std::string force_text(const HeadForces& forces, int number);
 
 /// Of layers without a Koopman operator: the factors of one token, and the growth of the state.
 SubtitleOfPlot state_spectrum_subtitle, state_growth_subtitle;

@@ -113,9 +113,8 @@ std::string state_growth_subtitle(const Observation& observation, const Selectio
   if (!observation.trace)
     return why_not_yet(observation, "Computing the states token by token: starts within seconds.");
   if (!trace_with_states(observation)) return "Choose a layer with a recurrent state in the list on the left.";
-  const std::int64_t step = observation.trace->step;
   return layer_name(observation, observation.trace->layer) + " · one line for each head" +
-         (step == observation.step ? "" : " · as of step " + grouped_number(step));
+         age_text(observation, observation.trace->step);
 }
 
 std::vector<Figure> state_growth_figures(const Observation& observation, const Selection& selection, CurveStore&) {

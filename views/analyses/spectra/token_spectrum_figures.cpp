@@ -83,8 +83,7 @@ Figure modulus_figure(const TracedHead& traced) {
     figure.series.emplace_back(line_through("mode " + std::to_string(number), std::move(at), std::move(moduli),
                                             mode_ink(number), Dash::solid, 1.4));
   }
-  figure.reference_lines.push_back(
-      {Orientation::vertical, static_cast<double>(traced.token), "", Role::dim, Dash::dotted});
+  add_moment(figure, static_cast<double>(traced.token), "", Role::dim, Dash::dotted);
   return figure;
 }
 

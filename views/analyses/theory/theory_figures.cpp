@@ -8,8 +8,10 @@
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
+#include "views/plots/families.h"
 
 namespace afterglow {
 
@@ -21,14 +23,15 @@ std::string place_of(const Observation& observation, const TheoryView& theory) {
   return layer_name(observation, theory.layer) + " · head " + std::to_string(theory.head);
 }
 
-std::vector<double> counted(std::size_t size, double first) {
-  std::vector<double> x;
-  for (std::size_t i = 0; i < size; ++i) x.push_back(first + static_cast<double>(i));
-  return x;
-}
-
 Line curve(std::string name, std::vector<double> x, std::vector<double> y, Ink ink, Dash dash = Dash::solid) {
   return line_through(std::move(name), std::move(x), std::move(y), ink, dash, dash == Dash::solid ? 2.2 : 1.5);
+}
+
+/// Over the places of the values, counted from `first`.
+Line counted_curve(std::string name, double first, const std::vector<double>& y, Ink ink, Dash dash = Dash::solid) {
+  std::vector<double> x;
+  for (std::size_t i = 0; i < y.size(); ++i) x.push_back(first + static_cast<double>(i));
+  return curve(std::move(name), std::move(x), y, ink, dash);
 }
 
 Figure over_noise(const char* id, const char* title, std::string subtitle, const char* y) {
@@ -39,8 +42,7 @@ Figure over_noise(const char* id, const char* title, std::string subtitle, const
 
 Figure over_powers(const char* id, const char* title, std::string subtitle, const char* y, int power) {
   Figure figure = sheet(id, title, std::move(subtitle), {.label = "power K", .integer_ticks = true}, {y});
-  figure.reference_lines.push_back(
-      {Orientation::vertical, static_cast<double>(power), "K = " + std::to_string(power), Role::accent, Dash::dotted});
+  add_moment(figure, static_cast<double>(power), "K = " + std::to_string(power), Role::accent, Dash::dotted);
   return figure;
 }
 
@@ -48,36 +50,31 @@ Figure norms_figure(const TheoryView& t) {
   Figure figure = over_powers("filter_norms", "Contraction",
                               t.gamma > 1 ? "only γ = " + number_text(t.gamma, 3) + " amplifies" : "no power grows",
                               "spectral norm", t.power);
-  figure.series.emplace_back(curve("|Â^K|", counted(t.norms.size(), 0), t.norms, 2));
-  figure.series.emplace_back(curve("|A^K| with γ", counted(t.restored.size(), 0), t.restored, 0));
-  figure.series.emplace_back(
-      curve("γ^K", counted(t.paper_bounds.size(), 0), t.paper_bounds, Role::warning, Dash::dashed));
-  figure.series.emplace_back(curve("(γ|Â|)^K", counted(t.bounds.size(), 0), t.bounds, Role::dim, Dash::dotted));
+  figure.series.emplace_back(counted_curve("|Â^K|", 0, t.powers.norms, 2));
+  figure.series.emplace_back(counted_curve("|A^K| with γ", 0, t.powers.restored, 0));
+  figure.series.emplace_back(counted_curve("γ^K", 0, t.powers.paper_bounds, Role::warning, Dash::dashed));
+  figure.series.emplace_back(counted_curve("(γ|Â|)^K", 0, t.powers.bounds, Role::dim, Dash::dotted));
   return figure;
 }
 
 Figure excess_figure(const TheoryView& t) {
   Figure figure = over_powers("filter_excess_risk", "Excess risk", "what the filter adds to the ridge loss",
                               "excess of the ridge loss", t.power);
-  figure.series.emplace_back(curve("|F(A^K − I)|²", counted(t.excess.size(), 0), t.excess, 0));
-  figure.series.emplace_back(curve("|F(ηA^K − I)|²", counted(t.excess_with_gain.size(), 0), t.excess_with_gain, 2));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t.explained, "cancels the regression", Role::warning, Dash::dashed});
+  figure.series.emplace_back(counted_curve("|F(A^K − I)|²", 0, t.risk.excess, 0));
+  figure.series.emplace_back(counted_curve("|F(ηA^K − I)|²", 0, t.risk.with_gain, 2));
+  add_level(figure, t.risk.explained, "cancels the regression", Role::warning, Dash::dashed);
   return figure;
 }
 
 Figure regime_figure(const TheoryView& t) {
   std::string subtitle =
-      std::to_string(t.persistent) + " persistent modes, " + std::to_string(t.transient) + " transient";
-  if (!t.regime_applies) subtitle += " · ρ ≥ 1: the theorem does not apply";
+      std::to_string(t.regime.persistent) + " persistent modes, " + std::to_string(t.regime.transient) + " transient";
+  if (!t.regime.applies) subtitle += " · ρ ≥ 1: the theorem does not apply";
   Figure figure =
       over_powers("filter_helps", "When K > 0 helps", subtitle, "distance from the persistent answer", t.power);
-  figure.series.emplace_back(curve("measured", counted(t.regime_error.size(), 0), t.regime_error, 0));
-  figure.series.emplace_back(
-      curve("bound I.11", counted(t.regime_bound.size(), 0), t.regime_bound, Role::warning, Dash::dashed));
-  if (!t.regime_error.empty())
-    figure.reference_lines.push_back(
-        {Orientation::horizontal, t.regime_error.front(), "K = 0", Role::faint, Dash::dotted});
+  figure.series.emplace_back(counted_curve("measured", 0, t.regime_error, 0));
+  figure.series.emplace_back(counted_curve("bound I.11", 0, t.regime_bound, Role::warning, Dash::dashed));
+  if (!t.regime_error.empty()) add_level(figure, t.regime_error.front(), "K = 0", Role::faint, Dash::dotted);
   return figure;
 }
 
@@ -88,26 +85,23 @@ Line with_dots(Line line) {
 
 Figure singular_values_figure(const TheoryView& t, std::string place) {
   const SoftmaxTheory& softmax = t.softmax;
-  std::string subtitle = std::move(place) + " · rank " + std::to_string(t.jacobian_rank);
+  std::string subtitle = std::move(place) + " · rank " + std::to_string(t.jacobian.rank);
   if (!softmax.last.empty()) subtitle += ", softmax " + std::to_string(softmax.rank);
   Figure figure =
       sheet("query_jacobian", "Query Jacobian", std::move(subtitle), {.label = "singular value", .integer_ticks = true},
             {.label = "|∂y/∂q| along it", .scale = Scale::log});
   figure.series.emplace_back(
-      with_dots(curve("SKA", counted(t.jacobian.size(), 1), t.jacobian, layer_ink(LayerTrait::koopman_heads))));
+      with_dots(counted_curve("SKA", 1, t.jacobian.singular_values, layer_ink(LayerTrait::koopman_heads))));
   // Beyond its rank there is only rounding.
   const std::vector<double> last(softmax.last.begin(),
                                  softmax.last.begin() + std::min(softmax.rank, int(softmax.last.size())));
   if (!last.empty())
     figure.series.emplace_back(
-        with_dots(curve("softmax, last token", counted(last.size(), 1), last, layer_ink(LayerTrait::token_shares))));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t.jacobian_bound, "bound J.4", Role::warning, Dash::dashed});
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, t.jacobian_sharp_bound, "tightened bound", Role::dim, Dash::dotted});
-  if (t.jacobian_lower_bound > 0)
-    figure.reference_lines.push_back(
-        {Orientation::horizontal, t.jacobian_lower_bound, "lower bound J.6", Role::warning, Dash::short_dash});
+        with_dots(counted_curve("softmax, last token", 1, last, layer_ink(LayerTrait::token_shares))));
+  add_level(figure, t.jacobian.bound, "bound J.4", Role::warning, Dash::dashed);
+  add_level(figure, t.jacobian.sharp_bound, "tightened bound", Role::dim, Dash::dotted);
+  if (t.jacobian.lower_bound > 0)
+    add_level(figure, t.jacobian.lower_bound, "lower bound J.6", Role::warning, Dash::short_dash);
   return figure;
 }
 
@@ -140,10 +134,9 @@ Figure saturation_figure(const TheoryView& t) {
       sorted_curve("bound J.3", softmax.max_weight, softmax.saturation_bound, Role::warning, Dash::dashed));
   figure.series.emplace_back(
       sorted_curve("tightened bound", softmax.max_weight, softmax.sharp_bound, Role::dim, Dash::dotted));
-  figure.reference_lines.push_back(
-      {Orientation::horizontal, softmax.bound, "bound J.2", Role::warning, Dash::short_dash});
-  figure.reference_lines.push_back({Orientation::horizontal, t.jacobian.front(), "SKA, every query",
-                                    layer_ink(LayerTrait::koopman_heads), Dash::solid});
+  add_level(figure, softmax.bound, "bound J.2", Role::warning, Dash::short_dash);
+  add_level(figure, t.jacobian.singular_values.front(), "SKA, every query", layer_ink(LayerTrait::koopman_heads),
+            Dash::solid);
   return figure;
 }
 
@@ -152,9 +145,7 @@ Figure saturation_figure(const TheoryView& t) {
 std::string theory_subtitle(const Observation& observation, const Selection&) {
   const TheoryView* theory = theory_of(observation);
   if (!theory) return why_no_layer(observation, LayerTrait::koopman_heads);
-  std::string text = place_of(observation, *theory) + " · solid: measured, dashed: bound";
-  if (theory->step != observation.step) text += " · as of step " + grouped_number(theory->step);
-  return text;
+  return place_of(observation, *theory) + " · solid: measured, dashed: bound" + age_text(observation, theory->step);
 }
 
 std::string gradient_step_text(const TheoryView& theory) {
@@ -186,7 +177,7 @@ std::vector<Figure> perturbation_figures(const Observation& observation, const S
 
 std::vector<Figure> filter_theory_figures(const Observation& observation, const Selection&, CurveStore&) {
   const TheoryView* t = theory_of(observation);
-  if (!t || t->norms.empty()) return {};
+  if (!t || t->powers.norms.empty()) return {};
   std::vector<Figure> figures{norms_figure(*t), excess_figure(*t)};
   if (!t->regime_error.empty()) figures.push_back(regime_figure(*t));
   return figures;
@@ -200,16 +191,15 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
   Figure figure = sheet("linear_gap", "Linear attention's gap", std::move(subtitle),
                         {.label = "query token", .integer_ticks = true},
                         {.label = "distance from ridge retrieval", .scale = Scale::log});
-  const std::vector<double> x = counted(t->gap.size(), t->first_query);
-  figure.series.emplace_back(curve("best factor", x, t->gap, 0));
-  figure.series.emplace_back(curve("factor a*", x, t->shared_gap, 2));
-  figure.series.emplace_back(curve("bound I.6", x, t->gap_bound, Role::warning, Dash::dashed));
+  figure.series.emplace_back(counted_curve("best factor", t->first_query, t->gap, 0));
+  figure.series.emplace_back(counted_curve("factor a*", t->first_query, t->shared_gap, 2));
+  figure.series.emplace_back(counted_curve("bound I.6", t->first_query, t->gap_bound, Role::warning, Dash::dashed));
   return {figure};
 }
 
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection&, CurveStore&) {
   const TheoryView* t = theory_of(observation);
-  if (!t || t->jacobian.empty()) return {};
+  if (!t || t->jacobian.singular_values.empty()) return {};
   std::vector<Figure> figures{singular_values_figure(*t, place_of(observation, *t))};
   if (!t->softmax.norm.empty()) figures.push_back(saturation_figure(*t));
   return figures;
@@ -231,8 +221,7 @@ std::vector<Figure> state_size_figures(const Observation& observation, const Sel
   figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink(LayerTrait::koopman_heads)));
   figure.series.emplace_back(curve("key-value cache", tokens, grown, layer_ink(LayerTrait::token_shares)));
   if (std::isfinite(t->crossing) && t->crossing > 0)
-    figure.reference_lines.push_back({Orientation::vertical, t->crossing,
-                                      number_text(std::ceil(t->crossing), 4) + " tokens", Role::accent, Dash::dotted});
+    add_moment(figure, t->crossing, number_text(std::ceil(t->crossing), 4) + " tokens", Role::accent, Dash::dotted);
   return {figure};
 }
 
@@ -338,9 +327,7 @@ std::string depth_subtitle(const Observation& observation, const Selection&) {
   if (!depth) return why_not_yet(observation, "Computing: starts within seconds after the spectra.");
   if (!is_whole(*depth))
     return "Nothing to measure: the inspected sequence has no question, or a number is not finite.";
-  std::string text = "solid: measured, dashed: bound";
-  if (depth->step != observation.step) text += " · as of step " + grouped_number(depth->step);
-  return text;
+  return "solid: measured, dashed: bound" + age_text(observation, depth->step);
 }
 
 std::vector<Figure> depth_figures(const Observation& observation, const Selection&, CurveStore&) {
@@ -348,5 +335,62 @@ std::vector<Figure> depth_figures(const Observation& observation, const Selectio
   if (!depth || !is_whole(*depth)) return {};
   return {gradient_figure(observation, *depth), branch_figure(observation, *depth)};
 }
+
+namespace {
+
+std::string vector_numbers(const Observation& o, const Selection&) {
+  const TheoryView* t = o.theory.get();
+  return t ? "κ(V) = " + number_text(t->eigenvector_condition, 3) + ", κ = " + number_text(t->kappa, 3) : "";
+}
+
+std::string gap_numbers(const Observation& o, const Selection&) {
+  const TheoryView* t = o.theory.get();
+  if (!t) return "";
+  const std::string step = gradient_step_text(*t);
+  return "κ = " + number_text(t->kappa, 3) + (step.empty() ? "" : ",  " + step);
+}
+
+std::string linearity_numbers(const Observation& o, const Selection&) {
+  return o.theory ? linearity_text(*o.theory) : "";
+}
+
+std::string depth_numbers(const Observation& o, const Selection&) {
+  const DepthView* depth = o.depth.get();
+  if (!depth || depth->gradient.empty() || depth->residual_bound.empty()) return "";
+  std::string text = "|g_0| = " + number_text(depth->gradient.front(), 3) + " ≤ " +
+                     number_text(depth->residual_bound.front(), 3) +
+                     ",  |g_m| = " + number_text(depth->gradient.back(), 3);
+  if (!depth->closed_product.empty()) text += ",  along the queries ≤ " + number_text(depth->closed_product.front(), 3);
+  return text;
+}
+
+std::string state_size_numbers(const Observation& o, const Selection&) {
+  const TheoryView* t = o.theory.get();
+  return t ? bytes_text(static_cast<std::int64_t>(t->state_bytes)) + " against " + number_text(t->cache_bytes, 4) +
+                 " B per token: equal after " + number_text(t->crossing, 4)
+           : "";
+}
+
+// Theory describes the model with the interventions.
+constexpr AnalysisSet theory = Analysis::inspected | Analysis::spectra | Analysis::theory;
+
+constexpr PlotRow theory_rows[] = {
+    {"perturbation", theory, LayerTrait::koopman_heads, theory_subtitle, perturbation_figures},
+    {"filter_theory", theory, LayerTrait::koopman_heads, theory_subtitle, filter_theory_figures},
+    {"linear_gap", theory, LayerTrait::koopman_heads, theory_subtitle, linear_gap_figures},
+    {"query_jacobian", theory, LayerTrait::koopman_heads, theory_subtitle, query_jacobian_figures},
+    {"gradient_depth", theory, LayerTrait::tokens, depth_subtitle, depth_figures},
+    {"state_size", theory, LayerTrait::koopman_heads, theory_subtitle, state_size_figures},
+};
+
+constexpr CardNumbers theory_numbers[] = {
+    {"perturbation", vector_numbers},  {"perturbation_eigenvalues", vector_numbers},
+    {"filter_theory", gamma_numbers},  {"filter_norms", gamma_numbers},
+    {"linear_gap", gap_numbers},       {"query_jacobian_softmax", linearity_numbers},
+    {"gradient_depth", depth_numbers}, {"state_size", state_size_numbers}};
+
+}  // namespace
+
+PlotFamily theory_plots() { return {theory_rows, theory_numbers}; }
 
 }  // namespace afterglow

@@ -8,6 +8,7 @@
 
 #include "core/figure/palette.h"
 #include "core/io/number_text.h"
+#include "views/figures/sheet.h"
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
@@ -83,7 +84,7 @@ void add_published(const TableView& table, std::size_t metric, Figure& figure) {
     const double value = published.values[metric];
     if (!std::isfinite(value)) continue;
     if (published.x == 0) {
-      figure.reference_lines.push_back({Orientation::horizontal, value, published.series, Role::dim, Dash::dotted});
+      add_level(figure, value, published.series, Role::dim, Dash::dotted);
       continue;
     }
     if (std::ranges::find(drawn, published.series) != drawn.end()) continue;

@@ -43,9 +43,7 @@ void add_marks(Figure& figure, const Observation& observation) {
     const bool is_ahead = mark.step > observation.step;
     figure.events.push_back({static_cast<double>(mark.step), mark.text, is_ahead ? Role::faint : Role::warning});
   }
-  if (observation.ahead)
-    figure.reference_lines.push_back(
-        {Orientation::vertical, static_cast<double>(observation.step), "now", Role::accent, Dash::solid});
+  if (observation.ahead) add_moment(figure, static_cast<double>(observation.step), "now", Role::accent, Dash::solid);
 }
 
 /// The training before a rewind: the present curve covers it up to now.
@@ -278,7 +276,7 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
   unsmoothed.smoothing = unsmoothed.window = 0;
   add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
   // From zero on: otherwise the first steps of a slow decay would look like a fall.
-  figure.reference_lines.push_back({Orientation::horizontal, 0, "", Role::faint, Dash::solid});
+  add_level(figure, 0, "", Role::faint, Dash::solid);
   add_marks(figure, observation);
   return figure;
 }
@@ -320,6 +318,29 @@ std::vector<Figure> training_figures(const Observation& observation, const Selec
   if (observation.folder && !observation.folder->curves.empty()) return log_figures(observation);
   return {accuracy_figure(observation, selection, curves), loss_figure(observation, selection, curves),
           gradient_figure(observation, selection, curves), rate_figure(observation, selection, curves)};
+}
+
+std::vector<Figure> log_figures(const Observation& observation) {
+  std::vector<Figure> figures;
+  for (const LoggedCurve& curve : observation.folder->curves) {
+    std::string title = curve.name;
+    for (const char* word : {"learning_rate", "grad_norm", "accuracy", "loss"}) {
+      if (curve.name.find(word) != std::string::npos) title = word;
+    }
+    std::string id = "training_" + title;
+    std::ranges::replace_if(
+        id, [](unsigned char c) { return !std::isalnum(c); }, '_');
+    auto figure = std::ranges::find(figures, id, &Figure::id);
+    if (figure == figures.end()) {
+      figures.push_back(sheet(id, title, "", {.label = "step"}, {.label = title}));
+      figure = std::prev(figures.end());
+      figure->x.range = Range{0, static_cast<double>(observation.final_step)};
+      add_moment(*figure, static_cast<double>(observation.step), "", Role::accent, Dash::solid);
+    }
+    Line line = line_through(curve.name, Values(curve.steps), Values(curve.values), run_ink(figure->series.size()));
+    figure->series.emplace_back(styled(line, {.marker = curve.steps.size() > 60 ? Marker::none : Marker::circle}));
+  }
+  return figures;
 }
 
 }  // namespace afterglow

@@ -9,7 +9,7 @@
 
 #include "core/analysis/influence/influence.h"
 #include "core/engine/analyses/measured_analysis.h"
-#include "core/engine/inspection/layer_weights.h"
+#include "core/engine/inspection/layer_readings.h"
 #include "core/engine/observation/influence_theory.h"
 #include "core/engine/session/analysis_table.h"
 #include "core/engine/training/inspected_example.h"

@@ -5,6 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "core/analysis/attention/query_jacobian.h"
+#include "core/analysis/koopman/power_filter.h"
+
 namespace afterglow {
 
 /// Softmax attention with the head's keys, values and queries (proposition J.2, corollary J.3); lists have a number for
@@ -37,18 +40,11 @@ struct TheoryView {
   std::vector<double> eigenvalue_change, bauer_fike, combined_bound, pencil_bound;
   double eigenvector_condition = 1;
 
-  /// For K = 0, 1, ..: norms of the normalised and of the lifted power, with the paper's and the layer's own bound
-  /// (propositions D.2, D.3).
-  std::vector<double> norms, restored, paper_bounds, bounds;
-  double sigma = 0;
-  /// |F (A^K - I)|^2 and the same with eta (proposition I.10); `explained` is |F|^2.
-  std::vector<double> excess, excess_with_gain;
-  double explained = 0;
-  /// Distance of the answer from that of the persistent modes alone, with its bound (theorem I.11).
+  Contractivity powers;  ///< for K = 0, 1, .. (propositions D.2, D.3)
+  ExcessRisk risk;       ///< for the same K (proposition I.10)
+  /// Distance of the answer from that of the persistent modes alone, for the same K, with its bound (theorem I.11).
   std::vector<double> regime_error, regime_bound;
-  int persistent = 0, transient = 0;
-  double rho = 0, delta = 0;
-  bool regime_applies = false;
+  PersistentRegime regime;  ///< for the last K
 
   /// For each of the last tokens' queries: linear attention's distance from ridge retrieval, and the bound (I.6).
   std::vector<double> gap, shared_gap, gap_bound;
@@ -57,11 +53,9 @@ struct TheoryView {
   /// values (I.5): 0 up to rounding; NaN: unknown.
   double gradient_step_gap = std::numeric_limits<double>::quiet_NaN();
 
-  /// Singular values of dy/dq, descending, with the bounds on the largest and smallest (J.4, J.6). Here and in
-  /// `softmax` q is the query divided by the key scale m, so that both can be compared.
-  std::vector<double> jacobian;
-  int jacobian_rank = 0;  ///< numerical
-  double jacobian_bound = 0, jacobian_sharp_bound = 0, jacobian_lower_bound = 0;
+  /// Of dy/dq, with the bounds on the largest and smallest singular value (J.4, J.6). Here and in `softmax` q is the
+  /// query divided by the key scale m, so that both can be compared.
+  SkaJacobian jacobian;
   double linearity_gap = std::numeric_limits<double>::quiet_NaN();  ///< as in `softmax`: 0 up to rounding (I.13)
   SoftmaxTheory softmax;
 };

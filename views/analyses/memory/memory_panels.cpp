@@ -1,0 +1,92 @@
+// Sliders above the memory inspector: how much of the memory is used, and how its modes are chosen; buttons that show
+// another window of the held-out part and add the forecasts of other runs.
+#include <algorithm>
+#include <array>
+
+#include "core/engine/observation/memory_view.h"
+#include "views/analyses/memory/memory_figures.h"
+#include "views/panels/panel_draws.h"
+#include "views/sliders.h"
+#include "views/widgets.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::array memory_knobs{"memory.modes",    "memory.tokens", "memory.rows", "memory.without",
+                                  "memory.strategy", "memory.kernel", "memory.tau"};
+
+/// Has an ImGui id of its own, because the left column can show the same setting at the same time.
+void draw_memory_knob(Frame& frame, const Setting& setting, const Rect& place) {
+  Setting own = setting;
+  own.key = "inspector." + setting.key;
+  if (own.label.starts_with("memory ")) own.label.erase(0, std::string_view("memory ").size());
+  value_slider(frame, own, place, [&](double value, bool is_live) {
+    std::vector<CommandField> fields{{"key", setting.key}, {"to", value}};
+    if (is_live) fields.emplace_back("live", true);
+    frame.commands.send("set", fields);
+  });
+}
+
+/// The sliders in rows above the plots, if they fit, and a note on their limits.
+void draw_memory_inspector(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const double knob_width = frame.px(150), row = frame.px(slider_height), gap = frame.px(14), line = frame.px(20);
+  const auto columns =
+      static_cast<std::size_t>(std::clamp(area.width / (knob_width + gap), 0.0, double{memory_knobs.size()}));
+  std::vector<Setting> knobs;
+  for (const char* key : memory_knobs) {
+    const auto& settings = frame.seen().settings;
+    const auto found = std::ranges::find(settings, std::string_view(key), &Setting::key);
+    if (found != settings.end()) knobs.push_back(*found);
+  }
+  if (!frame.seen().memory || knobs.empty() || columns < 2 || area.height < frame.px(280))
+    return draw_figure_grid(frame, panel, figures, area);
+  const std::size_t rows = area.height < frame.px(420) ? 1 : (knobs.size() + columns - 1) / columns;
+  const double width = (area.width - gap) / static_cast<double>(columns) - gap;
+  for (std::size_t i = 0; i < std::min(knobs.size(), rows * columns); ++i) {
+    draw_memory_knob(frame, knobs[i],
+                     {area.x + gap + static_cast<double>(i % columns) * (width + gap),
+                      area.y + static_cast<double>(i / columns) * row, width, row});
+  }
+  const double below = area.y + static_cast<double>(rows) * row;
+  FigureCanvas canvas = frame.look.canvas();
+  row_text(frame.look, canvas, {area.x + gap, below, area.width - 2 * gap, line},
+           frame.seen().memory->is_of_error
+               ? "Uses less than was trained; more needs training: afterglow table etth1_memory."
+               : "Uses less than was trained; more needs training.",
+           {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
+  const double above = below + line - area.y;
+  draw_figure_grid(frame, panel, figures, {area.x, area.y + above, area.width, area.height - above});
+}
+
+double draw_runs_chip(Frame& frame, const ForecastView& view, double right, const Rect& row) {
+  const bool has_runs = !view.runs.empty();
+  const std::string label = has_runs ? std::to_string(view.runs.size()) + " runs" : "add run";
+  const ChipResult chip =
+      header_chip(frame, "runs", right, row, label, has_runs,
+                  has_runs ? "Shows this run alone again" : "Adds the forecast of another seed's snapshot");
+  if (!chip.clicked) return chip.left;
+  if (has_runs) {
+    frame.commands.send(Command{"compare_runs", R"({"paths": []})"});
+  } else {
+    // The user only has to type the file's name.
+    frame.commands.send("palette", {{"text", std::string("compare_runs path=other_seed.safetensors")}});
+  }
+  return chip.left;
+}
+
+double draw_forecast_controls(Frame& frame, const Rect& row) {
+  const ForecastView* view = frame.seen().forecast.get();
+  if (!view || view->windows.empty() || row.width < frame.px(130)) return row.right();
+  const double chip = command_chip(frame, {"probe", {{"index", view->windows.front().index + view->horizon}}}, "window",
+                                   row.right(), row, "next window", false, "Forecasts the window after this one");
+  return row.width < frame.px(220) ? chip : draw_runs_chip(frame, *view, chip - frame.px(6), row);
+}
+
+}  // namespace
+
+std::vector<PanelDrawing> memory_drawings() {
+  return {{"memory_inspector", draw_memory_inspector}, {"forecast", draw_figure_grid, draw_forecast_controls}};
+}
+
+}  // namespace afterglow
