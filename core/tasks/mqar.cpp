@@ -8,8 +8,10 @@ namespace afterglow {
 namespace {
 
 // `count` different slots of 0 .. slots - 1, successively with probability ~ (slot + 1)^(power - 1). A race of
-// exponential clocks with these rates gives exactly that order in one pass (Efraimidis and Spirakis, 2006).
-std::vector<int> draw_gaps(Random& random, int count, int slots, double power) {
+// exponential clocks with these rates gives exactly that order in one pass (Efraimidis and Spirakis, 2006). Questions
+// at the end take the last slots in random order.
+std::vector<int> draw_gaps(Random& random, int count, int slots, double power, bool is_end) {
+  if (is_end) return draw_distinct(random, count, slots - count, count);
   std::vector<std::pair<double, int>> arrivals;
   for (int slot = 0; slot < slots; ++slot) {
     const double waiting = -std::log(1.0 - random.uniform()) * std::pow(slot + 1.0, 1.0 - power);
@@ -29,7 +31,8 @@ class Mqar final : public Task {
       : Task(fields.kind(), fields.integer("vocab"), fields.integer("length")),
         bindings_(fields.integers("bindings")),
         power_(fields.number("power")),
-        random_fill_(fields.choice("fill") == "random") {
+        random_fill_(fields.choice("fill") == "random"),
+        is_end_(fields.choice("questions") == "end") {
     const int most = largest(bindings_);
     if (most > vocab() / 2 - 1)
       fields.refuse(most, " bindings need as many different keys, but a 'vocab' of ", vocab(), " has ", vocab() / 2 - 1,
@@ -50,7 +53,7 @@ class Mqar final : public Task {
     ExampleWriter tape(out);
     for (std::size_t i = 0; i < keys.size(); ++i) tape.put_fact(keys[i], values[i]);
     while (random_fill_ && tape.at() < length()) tape.put(draw_from(random, 0, vocab()));
-    const std::vector<int> gaps = draw_gaps(random, count, (length() - 2 * count) / 2, power_);
+    const std::vector<int> gaps = draw_gaps(random, count, (length() - 2 * count) / 2, power_, is_end_);
     std::size_t last = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto place = static_cast<std::size_t>(2 * count + 2 * gaps[i]);
@@ -77,7 +80,7 @@ class Mqar final : public Task {
 
   std::vector<int> bindings_;
   double power_;
-  bool random_fill_;
+  bool random_fill_, is_end_;
 };
 
 // start (k v)^n separator, then in slots of two tokens filler or query k -> v: the same task with the suite's tokens,
@@ -87,7 +90,8 @@ class SuiteMqar final : public BindingsTask {
   explicit SuiteMqar(const Fields& fields)
       : BindingsTask(fields, fields.integer("length"), fields.integers("bindings")),
         power_(fields.number("power")),
-        has_filler_(fields.choice("fill") == "random") {
+        has_filler_(fields.choice("fill") == "random"),
+        is_end_(fields.choice("questions") == "end") {
     if (fields.integer("vocab") != suite::vocab)
       fields.refuse("The suite has ", suite::vocab, " tokens. Leave 'vocab' out, or 'tokens'.");
     if (most() > suite::keys) fields.refuse("The suite has ", suite::keys, " keys. Ask for fewer bindings.");
@@ -108,7 +112,7 @@ class SuiteMqar final : public BindingsTask {
     put_pairs(random, tape, keys);
     const int first = tape.at();
     if (has_filler_) tape.fill(random, 0);
-    const std::vector<int> gaps = draw_gaps(random, count, (length() - first) / 2, power_);
+    const std::vector<int> gaps = draw_gaps(random, count, (length() - first) / 2, power_, is_end_);
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto place = static_cast<std::size_t>(first + 2 * gaps[i]);
       out.tokens[place] = suite::query;
@@ -121,7 +125,7 @@ class SuiteMqar final : public BindingsTask {
 
  private:
   double power_;
-  bool has_filler_;
+  bool has_filler_, is_end_;
 };
 
 }  // namespace

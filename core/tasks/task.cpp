@@ -106,6 +106,21 @@ bool takes(const TaskInfo& info, const std::string& name) {
                      [&](const TaskParameter& parameter) { return parameter.name == name; });
 }
 
+/// Marks what asks for each answer: the position of the answer, and what stands before it from the question mark on.
+void mark_questions(const Task& task, Example& example) {
+  std::size_t begin = 0;  // behind the question before
+  for (std::size_t t = 0; t < example.targets.size(); ++t) {
+    if (example.context[t] == 1) begin = t + 1;
+    if (example.context[t] == 1 || example.targets[t] < 0) continue;
+    std::size_t first = t;
+    while (first > begin && task.token_role(example.tokens[first]) != TokenRole::query) --first;
+    if (task.token_role(example.tokens[first]) != TokenRole::query) first = t;
+    std::fill(example.context.begin() + static_cast<std::ptrdiff_t>(first),
+              example.context.begin() + static_cast<std::ptrdiff_t>(t + 1), std::uint8_t{2});
+    begin = t + 1;
+  }
+}
+
 }  // namespace
 
 std::string Task::said(std::initializer_list<std::pair<const char*, std::string>> values) const {
@@ -143,6 +158,7 @@ Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) cons
       std::vector<std::int32_t>(size, 0), std::vector<std::int32_t>(size, -1), std::vector<std::uint8_t>(size, 0), {}};
   Random random(seed, split == Split::train ? training_data_stream : held_out_data_stream, index);
   generate(random, index, split, out);
+  mark_questions(*this, out);
   const auto answers = std::ranges::count_if(out.targets, [](std::int32_t target) { return target >= 0; });
   if (answers > max_answers()) {
     throw Error(ExitCode::failure, "task ", name_, " has an example with ", answers, " answers and says that ",

@@ -25,7 +25,7 @@ enum class Split : std::uint8_t { train, held_out };
 struct Example {
   std::vector<std::int32_t> tokens;   ///< [T], each in 0 .. vocab - 1
   std::vector<std::int32_t> targets;  ///< [T], the target at this position, -1 where it does not count for the loss
-  std::vector<std::uint8_t> context;  ///< [T], 1 where a position carries a fact (the mask of `masked` mode)
+  std::vector<std::uint8_t> context;  ///< [T], 1 where a position carries a fact, 2 where it belongs to a question
   std::vector<std::int32_t> sources;  ///< positions, ascending, that hold the evidence for the last target
 };
 
@@ -68,7 +68,8 @@ class Task {
   virtual const SeriesWindows* windows() const { return nullptr; }
 
   /// Writes one example with the given random numbers into `out`, which arrives with T blank tokens (0), targets -1,
-  /// context 0 and no sources. `turn` counts examples; a parameter given as a list takes its entries in turn.
+  /// context 0 and no sources; `example` marks the questions. `turn` counts examples; a parameter given as a list takes
+  /// its entries in turn.
   virtual void generate(Random& random, std::uint64_t turn, Split split, Example& out) const = 0;
 
  protected:

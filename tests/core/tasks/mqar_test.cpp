@@ -36,7 +36,9 @@ void expect_solved(const Task& task, int pairs, const Example& example) {
   const int source = where[x[places.back()]];
   ASSERT_EQ(example.sources, (std::vector<std::int32_t>{source, source + 1}));
   for (int t = 0; t < task.length(); ++t)
-    ASSERT_EQ(example.context[static_cast<std::size_t>(t)], t < 2 * pairs ? 1 : 0);
+    ASSERT_EQ(example.context[static_cast<std::size_t>(t)], t < 2 * pairs                                       ? 1
+                                                            : example.targets[static_cast<std::size_t>(t)] >= 0 ? 2
+                                                                                                                : 0);
 }
 
 TEST(Mqar, EveryQueryIsSolvedBySearch) {
@@ -78,6 +80,23 @@ TEST(Mqar, InTheSuitesWordsEveryQueryIsSolvedBySearch) {
       ASSERT_EQ(x[example.sources[0]], x[places.back()]);
       ASSERT_EQ(x[example.sources[1]], example.targets[static_cast<std::size_t>(places.back())]);
     });
+  }
+}
+
+// The last two tokens of each pair's worth: no question is nearer to the pairs than the gap.
+TEST(Mqar, QuestionsMayAllStandBehindTheGap) {
+  for (const char* tokens : {"own", "suite"}) {
+    const auto task = task_of(R"({"kind":"mqar","bindings":4,"length":64,"questions":"end","tokens":")" +
+                              std::string(tokens) + "\"}");
+    std::set<int> first_asked;
+    for_examples(*task, 32, [&](const Example& example, std::uint64_t) {
+      const std::vector<int> places = answer_places(example);
+      ASSERT_EQ(places.size(), 4u);
+      for (std::size_t i = 0; i < 4; ++i)
+        ASSERT_EQ(places[i], 64 - 8 + static_cast<int>(2 * i) + (std::string(tokens) == "suite"));
+      first_asked.insert(example.tokens[static_cast<std::size_t>(places[0])] == example.tokens[1] ? 1 : 0);
+    });
+    EXPECT_EQ(first_asked.size(), tokens == std::string("own") ? 1u : 2u) << "in random order";
   }
 }
 

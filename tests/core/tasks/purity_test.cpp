@@ -81,7 +81,8 @@ TEST_P(EveryTask, KeepsItsPromises) {
     for (std::size_t t = 0; t < size; ++t) {
       ASSERT_TRUE(example.tokens[t] >= 0 && example.tokens[t] < task->vocab());
       ASSERT_TRUE(example.targets[t] >= -1 && example.targets[t] < task->vocab());
-      ASSERT_LE(example.context[t], 1);
+      ASSERT_LE(example.context[t], 2);
+      ASSERT_TRUE(example.targets[t] < 0 || example.context[t] != 0) << "what asks is a question where it is no fact";
       ASSERT_NE(task->token_label(example.tokens[t]), "?!");
       ASSERT_FALSE(task->token_label(example.tokens[t]).empty());
     }
@@ -92,6 +93,21 @@ TEST_P(EveryTask, KeepsItsPromises) {
       ASSERT_EQ(example.context[static_cast<std::size_t>(example.sources[i])], 1) << "evidence is part of the context";
     }
   });
+}
+
+// A question is what stands between its mark and the place of its answer, and both.
+TEST(Questions, ReachFromTheirMarkToTheAnswersPlace) {
+  const auto roles = [](const char* config) {
+    std::string text;
+    for (const std::uint8_t role : task_of(config)->example(7, 3).context) text += "-f?"[role];
+    return text;
+  };
+  EXPECT_EQ(roles(R"({"kind":"sysprompt","bindings":2,"length":16})"), "-ffff---------??");
+  EXPECT_EQ(roles(R"({"kind":"tooltrace","bindings":1,"length":16})"), "-ffff-------????");
+  EXPECT_EQ(roles(R"({"kind":"toolcall","bindings":1,"length":16})"), "------fffff?????");
+  const std::string asked = roles(R"({"kind":"mqar","tokens":"suite","bindings":2,"length":16})");
+  EXPECT_EQ(asked.substr(0, 6), "-ffff-");
+  EXPECT_EQ(std::ranges::count(asked, '?'), 4);
 }
 
 TEST_P(EveryTask, IsPureWhateverTheOrderAndTheThread) {

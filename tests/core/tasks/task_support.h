@@ -45,7 +45,7 @@ inline std::uint64_t hash_of(const Example& example, std::uint64_t hash = 146959
   };
   for (const auto token : example.tokens) add(static_cast<std::uint32_t>(token));
   for (const auto target : example.targets) add(static_cast<std::uint32_t>(target));
-  for (const auto fact : example.context) add(fact);
+  for (const auto role : example.context) add(role == 1);
   for (const auto source : example.sources) add(static_cast<std::uint32_t>(source));
   return hash;
 }
