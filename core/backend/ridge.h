@@ -34,6 +34,7 @@ struct RidgeConfig {
   double ridge = 1e-3;  ///< eps
   int power_iterations = 6;
   Bounds gamma{1.0, 1.5};
+  std::uint8_t roles = 0b010;  ///< in masked mode: bit i counts the positions whose mask is i
   /// How many statistics groups a sequence of this length has: 1, ceil(T/S), or T.
   std::int64_t groups(std::int64_t length) const;
   /// Which group of [B,H,g] the query of element `i` of a [B,T,H] tensor reads.

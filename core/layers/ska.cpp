@@ -2,6 +2,7 @@
 #include "core/layers/ska.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -39,6 +40,10 @@ std::vector<std::string> norm_scopes(const std::string& mode) {
   return {mode == "prefix" ? "sequence" : mode == "masked" ? "masked" : "running", "token", "clip"};
 }
 
+/// Which positions masked mode counts, as bits of RidgeConfig::roles: of filler (0), facts (1) and questions (2).
+constexpr std::pair<const char*, std::uint8_t> masks[] = {
+    {"facts", 0b010}, {"context", 0b011}, {"facts + question", 0b110}};
+
 const std::vector<std::string> write_gates = {"none", "sqrt", "linear", "key_linear", "value_linear", "asymmetric"};
 constexpr SkaConfig::WriteGate write_powers[] = {{}, {0.5, 0.5}, {1, 1}, {1, 0.5}, {0.5, 1}, {1, 1, true}};
 
@@ -52,11 +57,28 @@ Bounds read_bounds(const nlohmann::json& config, const std::string& field) {
   return bounds;
 }
 
+/// The fields `mask` and `values`, which some modes do not have.
+void read_mask(const nlohmann::json& config, const std::string& mode, SkaConfig& c) {
+  std::vector<std::string> names;
+  for (const auto& [name, roles] : masks) names.emplace_back(name);
+  if (config.contains("mask") && mode != "masked")
+    throw Error(ExitCode::bad_input,
+                R"(ska: mask is a field of mode "masked", and this layer has mode ")" + mode + '"');
+  const std::string mask = get_choice(config, "mask", names, "facts", "ska");
+  c.core.roles = masks[std::ranges::find(names, mask) - names.begin()].second;
+  c.lags_values = get_choice(config, "values", {"own", "lagged"}, "own", "ska") == "lagged";
+  if (c.lags_values && mode == "recurrent")
+    throw Error(
+        ExitCode::bad_input,
+        R"(ska: lagged values need mode "prefix", "masked" or "chunk"; chunk 1 is the causal sum up to each token)");
+}
+
 SkaConfig read_config(const nlohmann::json& config) {
-  refuse_unknown_keys(config,
-                      {"d", "H", "r", "P", "K", "ridge", "mode", "chunk", "power_iters", "norm_scope", "eta", "gate",
-                       "clip", "write_gate", "read_gate", "gamma_range", "eta_range", "layer_scale"},
-                      "ska");
+  refuse_unknown_keys(
+      config, {"d",           "H",          "r",           "P",    "K",      "ridge",      "mode",      "chunk",
+               "power_iters", "norm_scope", "eta",         "gate", "clip",   "write_gate", "read_gate", "gamma_range",
+               "gamma",       "eta_range",  "layer_scale", "mask", "values", "value_conv"},
+      "ska");
   SkaConfig c;
   c.width = get_integer(config, "d", std::nullopt, 1, 65536, "ska");
   c.heads = get_integer(config, "H", std::nullopt, 1, 4096, "ska");
@@ -69,6 +91,7 @@ SkaConfig read_config(const nlohmann::json& config) {
   c.core.power_iterations = static_cast<int>(get_integer(config, "power_iters", 6, 0, 1000, "ska"));
   const std::string mode = get_choice(config, "mode", modes, "prefix", "ska");
   c.core.mode = static_cast<RidgeConfig::Mode>(std::ranges::find(modes, mode) - modes.begin());
+  read_mask(config, mode, c);
   const std::vector<std::string> scopes = norm_scopes(mode);
   const std::string scope = get_choice(config, "norm_scope", scopes, scopes.front(), "ska, mode " + mode);
   c.norms_tokens = scope == "token";
@@ -83,6 +106,9 @@ SkaConfig read_config(const nlohmann::json& config) {
   if (gate != "none") c.write_gate = write_powers[std::ranges::find(write_gates, gate) - write_gates.begin()];
   c.has_read_gate = get_choice(config, "read_gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
   if (config.contains("gamma_range")) c.core.gamma = read_bounds(config, "gamma_range");
+  if (config.contains("gamma"))
+    c.first_gamma = get_number(config, "gamma", 1.0, c.core.gamma.low, c.core.gamma.high, "ska");
+  c.value_taps = get_integer(config, "value_conv", 0, 0, 64, "ska");
   if (config.contains("eta_range")) c.eta_range = read_bounds(config, "eta_range");
   c.has_layer_scale = get_bool(config, "layer_scale", false, "ska");
   // Keys of length 1 alone have the m of their own lengths, 1 up to rounding: older runs keep their bits.
@@ -107,7 +133,8 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
       eta_(config.eta_range
                ? parameters.add("eta_raw", {config.heads}, constant(config.eta_range->raw(config.first_eta)))
                : parameters.add("eta", {config.heads}, constant(config.first_eta))),
-      gamma_raw_(parameters.add("gamma_raw", {config.heads}, zeros())) {
+      gamma_raw_(parameters.add("gamma_raw", {config.heads},
+                                config.first_gamma ? constant(config.core.gamma.raw(*config.first_gamma)) : zeros())) {
   if (config.is_gated) gate_proj_ = &parameters.add("gate_proj.weight", {config.heads, config.width}, fan_in_uniform());
   if (config.write_gate) {
     beta_weight_ = &parameters.add("beta_proj.weight", {config.heads, config.width}, zeros());
@@ -118,21 +145,27 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
     lambda_weight_->decay = false;
     lambda_bias_ = &parameters.add("lambda_proj.bias", {config.heads}, constant(Bounds{}.raw(0.9)));
   }
+  if (config.value_taps > 0) {
+    const Shape taps{config.heads * config.value_width, 1, config.value_taps};
+    value_conv_ = &parameters.add("v_conv.weight", taps, fan_in_uniform());
+  }
   if (config.has_layer_scale) layer_scale_ = &parameters.add("layer_scale", {config.width}, constant(1e-2));
 }
 
 Storage Ska::storage(const Backend& backend, const Shape& input) const {
-  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate) return Storage::wide;
+  const bool changes_values = config_.lags_values || config_.value_taps > 0;
+  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values) return Storage::wide;
   RidgeInputs sizes;
   sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
   sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};
   return backend.reads_out_narrow(config_.core, sizes) ? Storage::narrow : Storage::wide;
 }
 
-RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored) const {
+RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored, const Tensor& history) const {
   const Var weights[] = {tape.parameter(k_proj_), tape.parameter(q_proj_), tape.parameter(v_proj_)};
   Var flat[3];
   linear_many(tape, x, weights, flat, {}, stored);
+  if (value_conv_) flat[2] = plain_causal_conv(tape, flat[2], tape.parameter(*value_conv_), {}, history);
   const auto heads = [&](const Var& map, std::int64_t width) {
     if (map.value.dtype == DType::bf16) return map;  // the kernel reads its strided rows without a copy
     return tape.reshape(map, {x.shape()[0], x.shape()[1], config_.heads, width});
@@ -165,6 +198,17 @@ namespace {
 Var lengths(Tape& tape, const Var& x, const Var& unit) {
   const Shape& s = x.shape();
   return tape.reshape(row_products(tape, x, unit), {s[0], s[1], s[2]});
+}
+
+/// Row t is row t + 1 of x [B,T,H,P], the last is zero: with it C = sum v_{t+1} z_t^T.
+Var next_tokens(Tape& tape, const Var& x) {
+  const Shape& s = x.shape();
+  const std::int64_t row = s[2] * s[3];
+  const Var zeros = filled(tape, {s[0], row}, x.value.dtype, 0.0);
+  if (s[1] == 1) return tape.reshape(zeros, s);
+  Var parts[2];
+  tape.split_columns(tape.reshape(x, {s[0], s[1] * row}), std::array{row, (s[1] - 1) * row}, parts);
+  return tape.reshape(join_columns(tape, std::array{parts[1], zeros}), s);
 }
 
 /// x / max(1, |x| / c) over the last axis: the unit vector times the smaller of |x| and c.
@@ -243,6 +287,7 @@ Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   RidgeVars vars = project(tape, x, storage(tape.backend(), x.shape()));
+  if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
   if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var heads = read(tape, config_.core, vars, saved,
@@ -254,6 +299,7 @@ Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
 }
 
 Var Ska::forward_as_stepped(Tape& tape, const Var& x) {
+  if (config_.excludes_itself()) return forward(tape, x, {});
   RidgeConfig core = config_.core;
   core.mode = RidgeConfig::Mode::recurrent;
   const RidgeVars vars = project(tape, x);
@@ -265,7 +311,9 @@ Var Ska::forward_as_stepped(Tape& tape, const Var& x) {
 }
 
 std::vector<StateSlope> Ska::state_slopes(Tape& tape, const HookedVars& hooked) const {
-  if (beta_weight_ || lambda_weight_ || config_.has_unit_scale) return {};  // RidgeRun knows m and sums of keys alone
+  // RidgeRun knows m and sums of keys alone, each token with its own value and among those that it reads.
+  const bool is_other = config_.excludes_itself() || config_.lags_values || config_.value_taps > 0;
+  if (beta_weight_ || lambda_weight_ || config_.has_unit_scale || is_other) return {};
   const std::vector<double> eta = to_host(tape.backend(), eta_.value),
                             gamma_raw = to_host(tape.backend(), gamma_raw_.value),
                             keys = to_host(tape, hooked.at("keys")), queries = to_host(tape, hooked.at("queries")),
@@ -300,6 +348,7 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const Laye
   if (edit.power) core.power = *edit.power;
   if (edit.ridge) core.ridge = *edit.ridge;
   RidgeVars vars = project(tape, x);
+  if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var edited = read(tape, core, vars, saved, [&](const RidgeConfig& one) {
@@ -364,32 +413,56 @@ Var Ska::answer_edited(Tape& tape, const RidgeConfig& core, const RidgeVars& var
 }
 
 std::vector<StateTensor> Ska::state_parts() const {
-  const std::int64_t H = config_.heads, r = config_.rank;
-  return {{"G", {H, r, r}}, {"M", {H, r, r}}, {"C", {H, config_.value_width, r}}, {"previous_key", {H, r}}, {"m", {H}}};
+  const std::int64_t H = config_.heads, r = config_.rank, P = config_.value_width;
+  return {{"G", {H, r, r}}, {"M", {H, r, r}},
+          {"C", {H, P, r}}, {"previous_key", {H, r}},
+          {"m", {H}},       {"history", {std::max(config_.value_taps - 1, std::int64_t{0}), H * P}}};
+}
+
+void Ska::write_lagged(Tape& tape, const Tensor& v, const RidgeState& state) const {
+  const std::int64_t pairs = v.shape[0] * config_.heads, r = config_.rank, width = config_.value_width;
+  const Tensor values = v.reshaped({pairs, 1, width}), keys = state.previous_key.reshaped({pairs, 1, r}),
+               sums = state.C.reshaped({pairs, width, r});
+  for (std::int64_t i = 0; i < pairs; ++i)
+    tape.backend().gemm(true, false, 1.0, values.at(i), keys.at(i), 1.0, sums.at(i));
 }
 
 Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
-  RidgeVars vars = project(tape, x);
+  RidgeVars vars = project(tape, x, Storage::wide, state.find("history"));
   // m grows only with lengths that are larger, and is 0 before the first token.
   if (state.keeps_scale && state.position > 1 && !config_.has_unit_scale)
     vars.length = filled(tape, {x.shape()[0], 1, config_.heads}, vars.z.value.dtype, 0.0);
   const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
   RidgeConfig core = config_.core;
   core.mode = RidgeConfig::Mode::recurrent;
+  const auto nothing = [&](const Var& like) { return filled(tape, like.shape(), like.value.dtype, 0.0); };
+  if (config_.lags_values) {
+    write_lagged(tape, vars.v.value, running);
+    vars.v = nothing(vars.v);
+  }
+  RidgeVars reading = vars;
+  if (config_.excludes_itself()) {  // a token of zeros leaves the sums that it reads as they were
+    reading.z = nothing(vars.z);
+    reading.v = nothing(vars.v);
+    if (vars.left.defined()) reading.left = reading.z;
+    if (vars.length.defined() && !config_.has_unit_scale) reading.length = nothing(vars.length);
+  }
   RidgeSaved saved;
-  bool is_last = lambda_weight_ == nullptr;  // the state goes on with the last answer, on a copy before
+  // The state goes on with the last answer, on copies before it.
+  bool is_last = lambda_weight_ == nullptr && !config_.excludes_itself();
   const auto held = [&](const Tensor& tensor) {
     const Tensor copy = is_last ? tensor : tape.scratch(tensor.shape, tensor.dtype);
     if (!is_last) tape.backend().copy(copy, tensor);
     return copy;
   };
-  const Var heads = read(tape, core, vars, saved, [&](const RidgeConfig& one) {
+  const Var heads = read(tape, core, reading, saved, [&](const RidgeConfig& one) {
     const RidgeState from{held(running.G), held(running.M), held(running.C), held(running.previous_key),
                           held(running.m)};
-    is_last = true;
-    return ridge_step(tape, one, vars, from, &saved);
+    is_last = !config_.excludes_itself();
+    return ridge_step(tape, one, reading, from, &saved);
   });
+  if (config_.excludes_itself()) ridge_step(tape, core, vars, running);
   hook_statistics(tape, saved, false);
   tape.hook("readout", heads);
   return join_heads(tape, heads, x);

@@ -19,14 +19,17 @@ struct SkaConfig {
     bool asymmetric = false;
   };
 
-  std::int64_t width = 0;        ///< d
-  std::int64_t heads = 1;        ///< H
-  std::int64_t rank = 16;        ///< r
-  std::int64_t value_width = 0;  ///< P
-  double first_eta = 1.5;        ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
-  bool norms_tokens = false;     ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
-  double clip = 0;               ///< norm_scope "clip": c, to which longer keys and queries are cut; 0: none
-  bool is_gated = false;         ///< gate "sigmoid": sigma(w_h x_t) times the output of head h (Echo 6.1)
+  std::int64_t width = 0;               ///< d
+  std::int64_t heads = 1;               ///< H
+  std::int64_t rank = 16;               ///< r
+  std::int64_t value_width = 0;         ///< P
+  double first_eta = 1.5;               ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
+  std::optional<double> first_gamma{};  ///< where gamma starts; without it in the middle of gamma_range
+  bool lags_values = false;     ///< values "lagged": C = sum v_t z_{t-1}^T, with the value behind each counted key
+  std::int64_t value_taps = 0;  ///< value_conv: taps of a causal convolution of each channel of v (G.1: 4); 0: none
+  bool norms_tokens = false;    ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
+  double clip = 0;              ///< norm_scope "clip": c, to which longer keys and queries are cut; 0: none
+  bool is_gated = false;        ///< gate "sigmoid": sigma(w_h x_t) times the output of head h (Echo 6.1)
   std::optional<WriteGate> write_gate{};
   bool has_read_gate = false;         ///< y = eta C L^-T ((1 - lambda) + lambda A^K) L^-1 q
   bool has_unit_scale = false;        ///< m is 1
@@ -34,6 +37,8 @@ struct SkaConfig {
   bool has_layer_scale = false;       ///< each channel of the output times a learned number
   RidgeConfig core;                   ///< K, ridge, mode, chunk, power_iters, norm_scope, gamma_range
 
+  /// Whether a token reads the sums of the tokens in front of it, exactly: chunk 1. `step` then reads before it writes.
+  bool excludes_itself() const { return core.mode == RidgeConfig::Mode::chunk && core.chunk == 1; }
   /// Whether a key is divided, cut or weighted by what its own token says.
   bool changes_keys() const { return norms_tokens || clip > 0 || write_gate; }
 };
@@ -50,8 +55,8 @@ class Ska final : public Layer {
   bool is_causal() const override;
   bool reads_later_tokens() const override;
   bool projects_once() const override {
-    return !config_.is_gated && !config_.write_gate && config_.heads * config_.rank % 8 == 0 &&
-           config_.heads * config_.value_width % 8 == 0;
+    return !config_.is_gated && !config_.write_gate && config_.value_taps == 0 &&
+           config_.heads * config_.rank % 8 == 0 && config_.heads * config_.value_width % 8 == 0;
   }
   const Parameter& q_proj() const { return q_proj_; }  ///< [H r, d]
   const Parameter& o_proj() const { return o_proj_; }  ///< [d, H P]
@@ -63,17 +68,18 @@ class Ska final : public Layer {
   const SkaConfig& config() const { return config_; }
   /// Masked mode needs the mask; the other modes ignore it.
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;
-  /// The recurrent form over a whole sequence.
+  /// The recurrent form over a whole sequence; with chunk 1 that is `forward`.
   Var forward_as_stepped(Tape& tape, const Var& x) override;
-  bool records_as_stepped() const override { return true; }
+  bool records_as_stepped() const override { return config_.excludes_itself() || !config_.lags_values; }
   std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override;
   /// As `forward` without a gradient, with the edit applied. The host computes edited heads in float64, the kernel the
   /// others. Additional capture `operator` [B,H,groups,r,r]: W, which replaces A^K.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit);
-  /// 2 r^2 + P r + r + 1 numbers a head.
+  /// 2 r^2 + P r + r + 1 numbers a head, and the inputs of a convolution of values.
   std::vector<StateTensor> state_parts() const override;
-  /// The recurrent form for every mode of `forward`. m grows with the keys, and the statistics are rescaled; where
-  /// the state keeps its scale, m stays, which is the running form with the ridge eps (m / max |z|)^2.
+  /// The recurrent form for every mode of `forward`, without the own token where chunk is 1. m grows with the keys, and
+  /// the statistics are rescaled; where the state keeps its scale, m stays, which is the running form with the ridge
+  /// eps (m / max |z|)^2.
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   /// K and ridge.
   std::vector<LayerSetting> settings() const override;
@@ -82,7 +88,10 @@ class Ska final : public Layer {
  private:
   /// Storage of keys, queries and values for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
-  RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide) const;
+  /// `history`: of the convolution of values before x, which it moves on; undefined at the start of a sequence.
+  RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide, const Tensor& history = {}) const;
+  /// C of the state += v_t z_{t-1}^T.
+  void write_lagged(Tape& tape, const Tensor& v, const RidgeState& state) const;
   /// Divides or cuts keys and queries, and weights keys and values by the write gate.
   void weight(Tape& tape, const Var& x, RidgeVars& vars) const;
   /// The heads' outputs: what `answer(core)` gives, or with a read gate lambda of that and 1 - lambda of the same with
@@ -97,7 +106,7 @@ class Ska final : public Layer {
   SkaConfig config_;
   const Parameter &k_proj_, &q_proj_, &v_proj_, &o_proj_, &eta_, &gamma_raw_;
   const Parameter *gate_proj_ = nullptr, *beta_weight_ = nullptr, *beta_bias_ = nullptr, *lambda_bias_ = nullptr,
-                  *layer_scale_ = nullptr;
+                  *layer_scale_ = nullptr, *value_conv_ = nullptr;
   Parameter* lambda_weight_ = nullptr;
 };
 

@@ -38,7 +38,8 @@ HeadGains gains(const Layer& layer, Backend& backend, int head) {
 HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
   const RidgeConfig& core = ska_of(layer).config().core;
   HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}, !ska_of(layer).config().changes_keys()};
-  if (core.mode == Mode::masked) tokens.counted.assign(context.begin(), context.end());
+  if (core.mode == Mode::masked)
+    std::ranges::transform(context, tokens.counted.begin(), [&](std::uint8_t role) { return core.roles >> role & 1; });
   if (core.mode == Mode::chunk) {
     const auto groups = core.groups(static_cast<std::int64_t>(context.size()));
     std::fill(tokens.counted.begin() + (groups - 1) * core.chunk, tokens.counted.end(), std::uint8_t{0});
@@ -46,6 +47,16 @@ HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
   const bool sees_all = core.mode == Mode::chunk && core.norm == RidgeConfig::Norm::sequence;
   tokens.measured = sees_all ? std::vector<std::uint8_t>(context.size(), 1) : tokens.counted;
   return tokens;
+}
+
+/// The weights of values, given those of keys: lagged values belong to the key in front of them.
+WeightMatrix of_values(WeightMatrix weights, const SkaConfig& config, int tokens) {
+  if (!config.lags_values || weights.empty()) return weights;
+  for (auto row = weights.begin(); row != weights.end(); row += tokens) {
+    std::rotate(row, row + tokens - 1, row + tokens);
+    *row = 0;  // nothing is behind the last key
+  }
+  return weights;
 }
 
 WeightMatrix token_weights(const CapturedLayer& layer, int head) {
@@ -58,7 +69,8 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.piece = mode == Mode::chunk ? config.core.chunk : mode == Mode::recurrent ? 1 : of.tokens;
   of.exclusive = mode == Mode::chunk;
   of.power = config.core.power;
-  if (mode == Mode::masked) of.mask = layer.context;
+  const std::vector<std::uint8_t> counted = held(layer.layer, layer.context).counted;
+  if (mode == Mode::masked) of.mask = counted;
   of.gamma = gains(ska, layer.read.backend(), head).gamma;
   const auto groups = static_cast<std::size_t>((of.tokens + of.piece - 1) / of.piece);
   const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
@@ -86,12 +98,12 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.queries = queries;
   of.L = L;
   of.m = m;
-  WeightMatrix weights = ska_token_weights(of);
+  WeightMatrix weights = of_values(ska_token_weights(of), config, of.tokens);
   const std::vector<double> lambda = layer.of_head("lambda", head);
   const bool is_off = !filter.empty() && std::ranges::all_of(filter, [](double value) { return value == 0; });
   if (lambda.empty() || weights.empty() || is_off) return weights;
   of.power = 0;
-  const WeightMatrix plain = ska_token_weights(of);
+  const WeightMatrix plain = of_values(ska_token_weights(of), config, of.tokens);
   const auto T = static_cast<std::size_t>(of.tokens);
   for (std::size_t i = 0; i < plain.size(); ++i) weights[i] = std::lerp(plain[i], weights[i], lambda[i / T]);
   return weights;

@@ -208,10 +208,17 @@ Values naive_ridge(const RidgeConfig& config, const Sizes& n, const Given& given
   return y;
 }
 
-Tensor upload_mask(Tape& tape, const Sizes& n) {
+Tensor upload_mask(Tape& tape, const Sizes& n, std::uint8_t roles) {
   std::vector<std::uint8_t> mask;
-  for (std::int64_t b = 0; b < n.batch; ++b)
-    for (std::int64_t t = 0; t < n.tokens; ++t) mask.push_back(selected(b, t) ? 1 : 0);
+  // Positions that count alternate between the roles that do, the others between those that do not.
+  std::vector<std::uint8_t> counted, others;
+  for (std::uint8_t role = 0; role < 3; ++role) ((roles >> role & 1) != 0 ? counted : others).push_back(role);
+  for (std::int64_t b = 0; b < n.batch; ++b) {
+    for (std::int64_t t = 0; t < n.tokens; ++t) {
+      const std::vector<std::uint8_t>& from = selected(b, t) ? counted : others;
+      mask.push_back(from[static_cast<std::size_t>(t) % from.size()]);
+    }
+  }
   const Tensor tensor = tape.scratch({n.batch, n.tokens}, DType::u8);
   tape.backend().upload(tensor, mask.data());
   return tensor;
@@ -232,7 +239,7 @@ OpCase ridge_case(const std::string& name, const RidgeConfig& config, const Size
   if (given.length) c.inputs.push_back({"length", {n.batch, n.tokens, n.heads}, 0.5, 1.5});
   if (given.left) c.inputs.push_back({"beta", {n.batch, n.tokens, n.heads}, 0.2, 1.0});
   c.run = [config, n, given](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    const Tensor mask = config.mode == Mode::masked ? upload_mask(t, n) : Tensor();
+    const Tensor mask = config.mode == Mode::masked ? upload_mask(t, n, config.roles) : Tensor();
     RidgeVars vars{in[0], in[1], in[2], in[3], in[4], mask};
     if (!given.length) return ridge_readout(t, config, vars);
     vars.length = in[5];
@@ -268,6 +275,11 @@ void add_ridge_cases(std::vector<OpCase>& cases) {
       cases.push_back(ridge_case(norm == Norm::prefix ? "chunk_prefix" : "chunk", config, {2, 37, 2, 5, 3}, 1e-4));
     }
     cases.push_back(ridge_case("recurrent", config_of(Mode::recurrent, power), {2, 13, 2, 3, 5}, 1e-4));
+  }
+  for (const std::uint8_t roles : {0b011, 0b110}) {
+    RidgeConfig masked = config_of(Mode::masked, 1);
+    masked.roles = roles;
+    cases.push_back(ridge_case("masked_roles_" + std::to_string(roles), masked, {4, 13, 2, 4, 3}, 1e-4));
   }
   cases.push_back(ridge_case("prefix", config_of(Mode::prefix, 2), {1, 1, 1, 1, 1}, 1e-5));
   cases.push_back(ridge_case("prefix_small_ridge", config_of(Mode::prefix, 2, 1e-3), {1, 65, 1, 24, 33}, 2e-4));

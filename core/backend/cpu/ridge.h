@@ -66,6 +66,7 @@ class Scratch {
 struct Sizes {
   std::int64_t batch, tokens, heads, r, width, piece, groups;
   bool exclusive, running_scale, masked;
+  std::uint8_t roles;
   Bounds gamma;
   Sizes(const RidgeConfig& config, const RidgeInputs& in);
 
@@ -79,6 +80,8 @@ struct Sizes {
   const std::uint8_t* mask(const RidgeInputs& in, std::int64_t batch_head) const {
     return masked ? in.mask.as<std::uint8_t>() + batch_head / heads * tokens : nullptr;
   }
+  /// Whether a position with this mask counts.
+  bool counts(std::uint8_t role) const { return (roles >> role & 1) != 0; }
   /// The number of one head in the row of a position of a [B,T,H] tensor.
   template <class T>
   T& number(const Tensor& x, std::int64_t batch_head, std::int64_t t) const {
@@ -94,7 +97,7 @@ struct Sizes {
     if (!selected) return keys;
     Compact<T> copy = scratch.block<T>(tokens, r);
     for (std::int64_t t = 0; t < tokens; ++t) {
-      if (selected[t]) {
+      if (counts(selected[t])) {
         copy.row(t) = keys.row(t);
       } else {
         copy.row(t).setZero();

@@ -21,6 +21,7 @@ Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)
       running_scale(config.mode == RidgeConfig::Mode::recurrent ||
                     (config.mode == RidgeConfig::Mode::chunk && config.norm == RidgeConfig::Norm::prefix)),
       masked(config.mode == RidgeConfig::Mode::masked),
+      roles(config.roles),
       gamma(config.gamma) {
   if (config.mode == RidgeConfig::Mode::chunk) piece = config.chunk;
   if (config.mode == RidgeConfig::Mode::recurrent) piece = 1;
@@ -29,7 +30,7 @@ Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)
 bool Sizes::contributes(const RidgeInputs& in, std::int64_t batch_head, std::int64_t g) const {
   if (exclusive) return g > 0;
   const std::uint8_t* selected = mask(in, batch_head);
-  return !selected || std::any_of(selected, selected + tokens, [](std::uint8_t one) { return one != 0; });
+  return !selected || std::any_of(selected, selected + tokens, [&](std::uint8_t one) { return counts(one); });
 }
 
 int factorise(Compact<double>& L, double ridge, Compact<double>& keep) {

@@ -281,7 +281,7 @@ void put_rows(const RidgeInputs& in, const Sizes& s, std::int64_t batch_head, co
   Panel<T> target = s.panel<T>(grad.tensor, batch_head);
   const std::uint8_t* mask = s.mask(in, batch_head);
   for (std::int64_t t = 0; mask && t < s.tokens; ++t) {
-    if (!mask[t]) rows.row(t).setZero();
+    if (!s.counts(mask[t])) rows.row(t).setZero();
   }
   if (grad.accumulate) {
     target += rows;

@@ -31,7 +31,7 @@ struct KeyScale {
     const Panel<T> keys = s.panel<T>(in.z, batch_head);
     const std::uint8_t* mask = s.mask(in, batch_head);
     for (std::int64_t t = first; t < first + count; ++t) {
-      if (mask && !mask[t]) continue;
+      if (mask && !s.counts(mask[t])) continue;
       const double length = key_length<T>(in, s, batch_head, keys, t);
       if (length > largest) {
         largest = length;

@@ -77,16 +77,17 @@ template <class T>
 struct TokenRows {
   const T* first;
   const std::uint8_t* mask;
-  int stride, length;
+  int stride, length, roles;
 
   __device__ TokenRows(const RidgeShape& s, const TokenArray<T>& all, int pair, const std::uint8_t* masks = nullptr)
       : first(all.at(s, pair, 0)),
         mask(masks == nullptr ? nullptr : masks + pair / s.heads * s.length),
         stride(all.stride),
-        length(s.length) {}
+        length(s.length),
+        roles(s.roles) {}
   /// Null outside the sequence and for masked tokens.
   __device__ const T* at(int t) const {
-    if (t < 0 || t >= length || (mask != nullptr && mask[t] == 0)) return nullptr;
+    if (t < 0 || t >= length || (mask != nullptr && (roles >> mask[t] & 1) == 0)) return nullptr;
     return first + static_cast<std::ptrdiff_t>(t) * stride;
   }
 };

@@ -17,6 +17,7 @@ struct RidgeShape {
   int piece, groups;        ///< statistics are sums over pieces; the queries of group g are the positions of piece g
   bool exclusive, running;  ///< exclusive: without piece g itself; running: m over the contributing pieces only
   int power, iterations;
+  int roles;  ///< bit i: positions with the mask i count
   float ridge;
   float gamma_low, gamma_span;  ///< gamma = low + span sigmoid(gamma_raw)
   bool plain;                   ///< neither lengths nor left factors are given
@@ -28,6 +29,7 @@ struct RidgeShape {
   __device__ std::size_t token(int pair, int t) const {  ///< row of [B,T,H,.] for pair = b heads + h
     return (std::size_t(pair / heads) * length + t) * heads + pair % heads;
   }
+  __device__ bool counts(std::uint8_t role) const { return (roles >> role & 1) != 0; }
   __device__ int first(int g) const { return g * piece; }
   __device__ int count(int g) const { return min(piece, length - g * piece); }
 };
@@ -56,6 +58,7 @@ inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) 
   s.running = config.mode == RidgeConfig::Mode::recurrent || (s.exclusive && config.norm == RidgeConfig::Norm::prefix);
   s.power = config.power;
   s.iterations = config.power_iterations;
+  s.roles = config.roles;
   s.ridge = float(config.ridge);
   s.gamma_low = float(config.gamma.low);
   s.gamma_span = float(config.gamma.high - config.gamma.low);
@@ -358,7 +361,7 @@ __device__ inline int padded(int depth) { return (depth + 7) / 8 * 8; }
 /// The key of a position; null outside the sequence or when masked.
 __device__ inline const float* key_at(const RidgeShape& s, const RidgePointers& in, int pair, int t) {
   if (t < 0 || t >= s.length) return nullptr;
-  if (in.mask != nullptr && in.mask[pair / s.heads * s.length + t] == 0) return nullptr;
+  if (in.mask != nullptr && !s.counts(in.mask[pair / s.heads * s.length + t])) return nullptr;
   return in.z + s.token(pair, t) * s.rank;
 }
 

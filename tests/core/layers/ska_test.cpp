@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/io/error.h"
 #include "core/random/random.h"
@@ -161,6 +163,23 @@ TEST_F(SkaCore, WhatTheMaskLeavesOutCannotBeSeen) {
   EXPECT_EQ(answers(changed, Mode::masked, mask), answers(s, Mode::masked, mask));
 }
 
+TEST_F(SkaCore, AMaskNamesTheRolesThatCount) {
+  const Sequence s(21, 4, 3, 6);
+  std::vector<std::uint8_t> roles(21, 0), facts(21, 0);
+  for (const int t : {2, 3, 4, 9, 15}) roles[t] = facts[t] = 1;
+  roles[19] = roles[20] = 2;
+  const auto counted = [&](std::uint8_t bits) {
+    config_.roles = bits;
+    return answers(s, Mode::masked, roles);
+  };
+  EXPECT_EQ(counted(0b111), answers(s, Mode::prefix));
+  EXPECT_EQ(counted(0b010), answers(s, Mode::masked, facts));
+  // All but the question is the beginning, read by every token.
+  Sequence before = s.first(19);
+  EXPECT_LE(relative_error(row(counted(0b011), 5, 3), row(answers(before, Mode::prefix), 5, 3)), 1e-12);
+  EXPECT_GT(relative_error(counted(0b110), counted(0b010)), 1e-3);
+}
+
 // The largest singular value of the whitened operator stays below 1 (Cauchy-Schwarz).
 TEST_F(SkaCore, WhitenedOperatorContracts) {
   answers(Sequence(65, 9, 3, 7), Mode::recurrent);
@@ -286,7 +305,8 @@ class SkaOptions : public ::testing::Test {
     std::map<std::string, Values> gradients;  ///< of sum y^2 / 2
     std::map<std::string, bool> decays;
   };
-  Answer answer(const nlohmann::json& more, const Given& given = {}) {
+  Answer answer(const nlohmann::json& more, const Given& given = {},
+                const std::function<void(ParameterStore&)>& change = {}) {
     ParameterStore store;
     const std::unique_ptr<Layer> layer = make_layer("ska", layer_config(more), ParameterScope(store, ""));
     store.allocate(*backend_, DType::f64);
@@ -299,6 +319,7 @@ class SkaOptions : public ::testing::Test {
       const Parameter& parameter = *store.find(name);
       store.upload(parameter, Values(static_cast<std::size_t>(parameter.shape.elements()), value));
     }
+    if (change) change(store);
     Values x(9 * 12);
     for (double& value : x) value = std::abs(random.normal());
     Arena arena(*backend_);
@@ -393,6 +414,50 @@ TEST_F(SkaOptions, DecayLeavesGatesOfTheReadAloneAndScalesAreChannels) {
   expect_near(all.y, whole, 1e-12);
 }
 
+// With v = V z the lagged C is V M and the usual one V G, so that G G~^-1 aside one step of the operator is gamma times
+// the shift by one token.
+TEST_F(SkaOptions, OneStepOfTheOperatorIsTheShiftByOneToken) {
+  const auto own_values = [&](ParameterStore& store) {
+    const Values keys = store.download(store.find("k_proj.weight")->value);
+    Values values;
+    for (int head = 0; head < 2; ++head)
+      values.insert(values.end(), keys.begin() + head * 5 * 12, keys.begin() + (head * 5 + 4) * 12);
+    store.upload(*store.find("v_proj.weight"), values);
+  };
+  const nlohmann::json scope{{"mode", "prefix"}, {"norm_scope", "token"}, {"ridge", 1e-9}, {"gamma", 1.2}};
+  nlohmann::json shifted = scope, stepped = scope;
+  shifted.update({{"K", 0}, {"values", "lagged"}});
+  stepped.update({{"K", 1}, {"power_iters", 0}});
+  Values want = answer(shifted, {}, own_values).y;
+  for (double& value : want) value *= 1.2;
+  expect_near(answer(stepped, {}, own_values).y, want, 1e-5);
+}
+
+// The gradients of new parameters, and those through shifted values, against differences along one direction.
+TEST_F(SkaOptions, GradientsThroughLaggedAndConvolvedValuesAreSlopes) {
+  const nlohmann::json config{{"values", "lagged"}, {"value_conv", 4}, {"norm_scope", "prefix"}};
+  const auto loss = [&](const char* name, double value) {
+    double sum = 0;
+    for (const double y : answer(config, {{name, value}}).y) sum += y * y / 2;
+    return sum;
+  };
+  for (const char* name : {"v_conv.weight", "v_proj.weight"}) {
+    constexpr double at = 0.3, step = 1e-5;
+    const Values slopes = answer(config, {{name, at}}).gradients.at(name);
+    const double along = std::accumulate(slopes.begin(), slopes.end(), 0.0),
+                 difference = (loss(name, at + step) - loss(name, at - step)) / (2 * step);
+    EXPECT_NEAR(along / difference, 1, 1e-6) << name;
+  }
+}
+
+TEST_F(SkaOptions, GammaStartsWhereItIsTold) {
+  const double raw = std::log(0.2 / 0.8);  // 0.5 + 1.0 * 0.2
+  const nlohmann::json range{{"gamma_range", {0.5, 1.5}}};
+  nlohmann::json told = range;
+  told["gamma"] = 0.7;
+  expect_near(answer(told).y, answer(range, {{"gamma_raw", raw}}).y, 1e-12);
+}
+
 TEST_F(SkaOptions, ImpossibleOnesAreRefusedByName) {
   const auto refused = [&](const nlohmann::json& more, const char* text) {
     EXPECT_THAT([&] { answer(more); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr(text)));
@@ -401,6 +466,10 @@ TEST_F(SkaOptions, ImpossibleOnesAreRefusedByName) {
   refused({{"gamma_range", {1.5, 1}}}, "gamma_range must be two numbers");
   refused({{"eta_range", "wide"}}, "eta_range must be two numbers");
   refused({{"write_gate", "root"}}, "write_gate");
+  refused({{"mask", "context"}}, "mask is a field of mode \"masked\"");
+  refused({{"mode", "masked"}, {"mask", "question"}}, "facts + question");
+  refused({{"mode", "recurrent"}, {"values", "lagged"}}, "lagged values need mode");
+  refused({{"gamma", 0.7}}, "gamma");
 }
 
 /// One head that reads token after token, the later ones larger, with m running on or kept from some token on.
