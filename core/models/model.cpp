@@ -72,7 +72,7 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   int block = 0;
   for (const json& entry : config.value("blocks", json::array())) {
     const std::string here = "model.blocks[" + std::to_string(block) + "]";
-    refuse_unknown_keys(entry, {"mixer", "mlp", "repeat", "norm", "output_scale"}, here);
+    refuse_unknown_keys(entry, {"mixer", "mlp", "repeat", "norm", "output_scale", "blend"}, here);
     const bool behind = get_choice(entry, "norm", {"before", "behind"}, "before", here) == "behind";
     const double output_scale = get_number(entry, "output_scale", 1.0, -1e6, 1e6, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
@@ -86,6 +86,7 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
         Branch& branch = add_branch(entry[role], here + "." + role, block, role, root);
         branch.norm_behind = behind;
         branch.output_scale = output_scale;
+        if (entry.contains("blend") && role == std::string_view("mixer")) add_blend(branch, entry, here, root);
         if (branch.norm == nullptr && (behind || output_scale != 1))
           throw Error(ExitCode::bad_input, here, ".", role, ": a ", branch.layer->kind(),
                       " has its own norm and residual; take out norm and output_scale");
@@ -96,6 +97,14 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   norm_ = &root.add("norm.weight", {width_}, constant(norm_plus_one_ ? 0.0 : 1.0));
   const bool tied = get_bool(config, "tie_embedding", false, where);
   head_ = tied ? embedding_ : &root.add("head.weight", {vocab_, width_}, normal(0.02));
+}
+
+void Model::add_blend(Branch& branch, const json& entry, const std::string& here, const ParameterScope& root) {
+  if (branch.norm == nullptr || branch.norm_behind || branch.output_scale != 1)
+    throw Error(ExitCode::bad_input, here + ": a mixer is blended behind a norm in front of it; take out blend");
+  const ParameterScope scope = root.scope("layers." + std::to_string(branch.block));
+  branch.blend_weight = &scope.add("blend.weight", {width_, width_}, zeros());
+  branch.blend_bias = &scope.add("blend.bias", {width_}, constant(get_number(entry, "blend", -2.0, -20.0, 20.0, here)));
 }
 
 void Model::add_retrieval(const json& config, const std::string& where, const ParameterScope& root) {
@@ -197,9 +206,16 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
       const Var out = apply(i, branch.reads_embedding ? with_embedding(tape, in) : in);
       stream = norm.defined() ? Stream{in, rms_norm(tape, out, norm, norm_eps_)} : Stream{out, {}};
     } else {
-      const Storage stored = branch.layer->projects_once() ? inputs : Storage::wide;
+      const bool is_narrow = branch.layer->projects_once() && branch.blend_weight == nullptr;
+      const Storage stored = is_narrow ? inputs : Storage::wide;
       const NormedSum in = stream.normed(tape, norm, norm_eps_, stored);
       stream = {in.sum, apply(i, in.normed)};
+      if (branch.blend_weight != nullptr) {
+        const Var gate =
+            unary(tape, Unary::sigmoid,
+                  linear(tape, in.normed, tape.parameter(*branch.blend_weight), tape.parameter(*branch.blend_bias)));
+        stream.answer = multiply(tape, gate, add(tape, stream.answer, scale(tape, in.sum, -1)));
+      }
     }
     if (norm.defined() && branch.output_scale != 1) stream.answer = scale(tape, stream.answer, branch.output_scale);
     tape.hook("output", norm.defined() ? stream.answer : stream.x);

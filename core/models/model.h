@@ -29,8 +29,12 @@ struct Branch {
   bool norm_behind = false, norm_plus_one = false;
   bool reads_embedding = false;  ///< its layer reads [x, embedding]
   double output_scale = 1;
+  /// Of a block with `blend`: x becomes (1 - g) x + g y with g = sigmoid(weight norm(x) + bias), in each channel.
+  const Parameter *blend_weight = nullptr, *blend_bias = nullptr;
   /// The weight of a norm in front, whose answer is added as it is; null for other branches.
-  const Parameter* plain_norm() const { return norm_behind || norm_plus_one || output_scale != 1 ? nullptr : norm; }
+  const Parameter* plain_norm() const {
+    return norm_behind || norm_plus_one || output_scale != 1 || blend_weight != nullptr ? nullptr : norm;
+  }
   const Parameter* first = nullptr;  ///< first of its parameters in the flat buffers
   std::unique_ptr<Layer> layer;
 };
@@ -115,6 +119,7 @@ class Model {
  private:
   void add_retrieval(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
   void add_memory(const nlohmann::json& config, const std::string& where, const ParameterScope& root);
+  void add_blend(Branch& branch, const nlohmann::json& entry, const std::string& here, const ParameterScope& root);
   Branch& add_branch(const nlohmann::json& config, const std::string& where, int block, const char* role,
                      const ParameterScope& root);
   /// The residual stream x, and the output of the last branch, which is not added yet.

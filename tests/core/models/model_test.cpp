@@ -9,6 +9,7 @@
 
 #include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
+#include "core/layers/host_values.h"
 
 namespace afterglow {
 namespace {
@@ -309,6 +310,36 @@ TEST(Model, StepEqualsForwardForCausalStacks) {
       {"mixer": {"kind": "linear_attention", "n_heads": 2}},
       {"mixer": {"kind": "ska", "H": 2, "r": 6, "P": 8, "K": 2, "mode": "recurrent"}}]})"),
                 19);
+}
+
+// x becomes (1 - g) x + g y: closed, the block's mixer is not there; open, its answer stands alone.
+TEST(Model, ABlendedMixerLeavesTheStreamOrTakesItsPlace) {
+  const auto stream = [](const json& block, double bias) {
+    ParameterStore store;
+    Model model({{"d_model", 8}, {"vocab", 16}, {"blocks", {block}}}, store);
+    const auto backend = make_cpu_backend(1);
+    store.allocate(*backend, DType::f64);
+    store.initialise(3);
+    if (const Parameter* start = store.find("layers.0.blend.bias")) {
+      EXPECT_NEAR(store.download(start->value).front(), -2, 1e-12);
+      store.upload(*start, std::vector<double>(8, bias));
+    }
+    Arena arena(*backend);
+    Tape tape(*backend, arena);
+    tape.begin(false);
+    std::vector<double> x(5 * 8);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i));
+    const Var in = tape.constant(to_device(tape, {1, 5, 8}, DType::f64, x));
+    return std::pair{x, to_host(*backend, model.forward_branches(tape, in, {}, 0, 1).value)};
+  };
+  const json mixer{{"kind", "linear_attention"}, {"n_heads", 2}};
+  const auto [x, plain] = stream({{"mixer", mixer}}, 0);
+  const auto closed = stream({{"mixer", mixer}, {"blend", -2}}, -60).second,
+             open = stream({{"mixer", mixer}, {"blend", -2}}, 60).second;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(closed[i], x[i], 1e-12);
+    EXPECT_NEAR(open[i], plain[i] - x[i], 1e-12);
+  }
 }
 
 TEST(Model, PrefixFormEqualsTheRecurrentOneAtTheLastToken) {
