@@ -30,6 +30,7 @@ SpectralMemoryConfig read_spectral_memory(JsonFields& config, std::int64_t width
   memory.width = width;
   memory.tokens = config.integer("memory_tokens", memory.tokens, min_tokens, 1024);
   memory.depth = config.integer("memory_depth", memory.depth, 1, 100000);
+  memory.epoch = config.integer("memory_epoch", 0, 0, 1'000'000);
   memory.projection = config.choice("memory_projection", {"mlp", "none", "free"}, MemoryProjection::mlp);
   if (memory.projection == MemoryProjection::none && memory.tokens > memory.kl.components)
     config.refuse(".memory_tokens ", memory.tokens,

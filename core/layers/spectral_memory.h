@@ -25,11 +25,14 @@ struct SpectralMemoryConfig {
   std::int64_t width = 64;    ///< d
   std::int64_t tokens = 4;    ///< M
   std::int64_t depth = 3000;  ///< most rows of the history, T
+  /// After so many batches the history is emptied, and forecasts are scored with tokens of zeros, as in the published
+  /// code, whose history is emptied at each epoch and before each evaluation; 0: never.
+  std::int64_t epoch = 0;
   MemoryProjection projection = MemoryProjection::mlp;
 };
 /// Reads `memory_tokens` (M, at least `min_tokens`; without a projection at most K), `memory_depth` (T),
-/// `n_components` (K), `memory_projection`, `kl_strategy`, `kl_kernel`, `kl_tau` and `kl_lambda_scale`, with the
-/// published values where they are missing. Throws Error(bad_input) that names the field.
+/// `memory_epoch`, `n_components` (K), `memory_projection`, `kl_strategy`, `kl_kernel`, `kl_tau` and `kl_lambda_scale`,
+/// with the published values where they are missing. Throws Error(bad_input) that names the field.
 SpectralMemoryConfig read_spectral_memory(JsonFields& config, std::int64_t width, std::int64_t min_tokens);
 
 /// How much of the memory is in use.
@@ -51,7 +54,14 @@ class SpectralMemory : Immovable {
   const Parameter& first_parameter() const;
   const KlHistory& history() const { return history_; }
   /// Appends a summary [d]; a full history drops its oldest row.
-  void append(std::span<const double> summary) { history_.append(summary); }
+  void append(std::span<const double> summary) {
+    if (config_.epoch > 0 && history_.appended() == config_.epoch) history_.assign({}, 0);
+    history_.append(summary);
+  }
+  /// How many summaries the history has taken over since it was empty, after so many steps.
+  std::int64_t appended_after(std::int64_t step) const {
+    return config_.epoch > 0 && step > 0 ? (step - 1) % config_.epoch + 1 : step;
+  }
   /// Replaces the history, as KlHistory::assign.
   void assign(std::span<const double> rows, std::int64_t appended) { history_.assign(rows, appended); }
   /// Decomposes the history and uploads the components for `memory_tokens`. Call it before a step whenever the history

@@ -123,7 +123,11 @@ void ForecastObjective::predict(Tape& tape, ForecastedWindows& windows, SeriesPa
   tape.begin(false);
   std::optional<Capturing> captures;
   if (capturing) captures.emplace(tape);
+  SpectralMemory* memory = model_->memory();
+  const bool is_emptied = memory != nullptr && memory->config().epoch > 0;
+  if (is_emptied) memory->switch_off(true);
   const ForecastPass pass = model_->forward(tape, tape.constant(windows.input.device()), {});
+  if (is_emptied) memory->switch_off(false);
   tape.backend().download(windows.prediction.host<void>(), pass.y.value);
 }
 

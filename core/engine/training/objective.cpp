@@ -46,8 +46,8 @@ bool Objective::set(std::string_view key, double value) {
 void Objective::restore_memory(Backend& backend, DType dtype, const TrainingMemory& memory, std::int64_t step) {
   if (memory_ == nullptr) return;
   const SpectralMemoryConfig& config = memory_->config();
-  const std::int64_t wanted = std::min(step, config.depth) * config.width;
-  if (memory.appended != step || static_cast<std::int64_t>(memory.rows.size()) != wanted) {
+  const std::int64_t appended = memory_->appended_after(step), wanted = std::min(appended, config.depth) * config.width;
+  if (memory.appended != appended || static_cast<std::int64_t>(memory.rows.size()) != wanted) {
     throw Error(ExitCode::bad_input, "the memory of training holds " + std::to_string(memory.rows.size()) +
                                          " numbers of " + std::to_string(memory.appended) + " steps, but after " +
                                          std::to_string(step) + " steps it has " + std::to_string(wanted) +
