@@ -31,6 +31,7 @@ struct SessaConfig {
   std::int64_t key_heads = 1;  ///< n_kv_heads, divides n_heads
   bool rotary = true;          ///< use_forward_rope; the feedback branch never has a position code
   double gamma_max = 0.999;    ///< bound of the feedback gain, below 1
+  double first_bias = 0;       ///< gamma_bias: where the bias of the gain starts; in the official code 1, gain 0.76
   double norm_eps = 1e-5;      ///< ln_eps
   bool norm = true;            ///< use_norm; without it the identity (the paper's remark 4.1)
   bool feedback = true;        ///< use_feedback; without it s = f (the paper's ablation, section 5.2)
@@ -93,15 +94,17 @@ Initialiser bias_of(std::int64_t inputs) {
 
 SessaConfig read_config(const nlohmann::json& config) {
   const std::string where = "sessa";
-  refuse_unknown_keys(
-      config, {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "ln_eps", "use_norm", "use_feedback"},
-      where);
+  refuse_unknown_keys(config,
+                      {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "gamma_bias", "ln_eps",
+                       "use_norm", "use_feedback"},
+                      where);
   SessaConfig c;
   c.width = get_integer(config, "D", std::nullopt, 1, 65536, where);
   c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
   c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
   c.rotary = get_bool(config, "use_forward_rope", true, where);
   c.gamma_max = get_number(config, "gamma_max", 0.999, 0.0, max_gain, where);
+  c.first_bias = get_number(config, "gamma_bias", 0.0, -10.0, 10.0, where);
   c.norm_eps = get_number(config, "ln_eps", 1e-5, 0.0, 1.0, where);
   c.norm = get_bool(config, "use_norm", true, where);
   c.feedback = get_bool(config, "use_feedback", true, where);
@@ -205,7 +208,7 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
 /// `solve_jacobian` [B,T,T] = (I - diag(gamma) alpha_fb)^-1 (eq. 27).
 class Sessa final : public Layer {
  public:
-  // The gain starts at gamma_max tanh(gamma_ctx u), around zero: training finds feedback of either sign.
+  // From the bias 0 the gain starts around zero, and training finds feedback of either sign.
   Sessa(const SessaConfig& config, const ParameterScope& parameters)
       : config_(config),
         norm_weight_(config.norm ? &parameters.add("ln.weight", {config.width}, constant(1.0)) : nullptr),
@@ -219,7 +222,7 @@ class Sessa final : public Layer {
     if (config.heads > 1) out_proj_ = &parameters.add("mixer.out_proj.weight", {width, width}, fan_in_uniform());
     if (!config.feedback) return;
     feedback_.emplace(parameters, "mixer.proj_fb", 2 * width, width);
-    gamma_bias_ = &parameters.add("mixer.gamma_bias", {}, zeros());
+    gamma_bias_ = &parameters.add("mixer.gamma_bias", {}, constant(config.first_bias));
     gamma_ctx_ = &parameters.add("mixer.gamma_ctx.weight", {1, width}, fan_in_uniform());
   }
   std::string_view kind() const override { return "sessa"; }
