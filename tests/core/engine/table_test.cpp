@@ -66,7 +66,7 @@ void expect_matched(const Table& table) {
     steps.insert(cell.recipe.training.steps);
   }
   EXPECT_EQ(steps.size(), 1u);
-  ASSERT_EQ(sizes.size(), 5u);
+  ASSERT_EQ(sizes.size(), 6u);
   const auto sessa = static_cast<double>(sizes.at("Sessa"));
   for (const auto& [series, size] : sizes) {
     if (series == "Sessa without feedback") continue;
