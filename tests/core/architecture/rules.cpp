@@ -42,7 +42,7 @@ std::map<std::string, Texts> made_folders() {
   };
   Texts engine = below_engine;
   for (const char* folder :
-       {"recipe", "observation", "training", "inspection", "causes", "studies", "session", "analyses"}) {
+       {"recipe", "observation", "training", "inspection", "causes", "studies", "session", "analyses", "remote"}) {
     const std::string name = std::string("core/engine/") + folder;
     table[name] = engine;
     engine.push_back(name);

@@ -22,7 +22,7 @@ struct RacedProblem {
   int head = 0, token = -1;                              ///< token of the query; -1: made by the user
   double ridge = 0, mu = 0, L = 0;                       ///< λ and the bounds that the iterations assume
   std::vector<double> eigenvalues;                       ///< of H + λI, ascending
-  std::array<SolverRace, all_arithmetics.size()> races;  ///< in the order of all_arithmetics
+  std::array<SolverRace, all_arithmetics.size()> races{};  ///< in the order of all_arithmetics
   double kappa() const { return eigenvalues.empty() ? 0 : eigenvalues.back() / eigenvalues.front(); }
 };
 
@@ -75,7 +75,7 @@ struct SolverView {
   std::vector<HeadConditioning> conditioning;
   std::vector<GradientLine> gradients;  ///< of the worst conditioned problem
   /// For the same problem: Chebyshev run backwards, in the order of all_arithmetics.
-  std::array<ChebyshevReversal, all_arithmetics.size()> reversals;
+  std::array<ChebyshevReversal, all_arithmetics.size()> reversals{};
   int gate_layer = -1;  ///< the layer of `gates`: `layer` if it has a gate, else the first that has
   std::vector<HeadGate> gates;
   std::vector<LayerHalfLives> half_lives;  ///< of every layer with a gate
@@ -86,7 +86,7 @@ struct SolverView {
   std::optional<MadeProblem> made_of;
   std::optional<RacedProblem> made;
   std::vector<GradientLine> made_gradients;
-  std::array<ChebyshevReversal, all_arithmetics.size()> made_reversals;
+  std::array<ChebyshevReversal, all_arithmetics.size()> made_reversals{};
 };
 
 }  // namespace afterglow
