@@ -35,8 +35,9 @@ std::span<const EmbeddedText> help_files();
 namespace {
 
 using nlohmann::json;
-constexpr const char* window_options[] = {"--preset",     "--recipe", "--set",   "--data",  "--seed", "--script",
-                                          "--screenshot", "--frames", "--theme", "--scale", "--size", "--portable"};
+constexpr const char* window_options[] = {"--preset", "--recipe",     "--set",    "--data",   "--seed",
+                                          "--script", "--screenshot", "--frames", "--theme",  "--scale",
+                                          "--size",   "--portable",   "--on",     "--through"};
 
 /// Checks that a number lies within these bounds.
 template <class Number>
@@ -312,7 +313,18 @@ void add_common(CLI::App& app, CommonOptions& common, Output& output) {
   for (CLI::Option* option : options) option->group("Options of every command");
 }
 
+void add_session(CLI::App* command, SessionWordOptions& options) {
+  command->add_option("name", options.name);
+  command->add_flag("--listen", options.listens);
+  command->add_flag("--connect", options.connects)->excludes("--listen");
+  command->add_flag("--list", options.lists)->excludes("--listen", "--connect");
+  command->add_flag("--stop", options.stops)->excludes("--listen", "--connect", "--list");
+}
+
 void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& window) {
+  CLI::Option* on = app.add_option("--on", window.on);
+  app.add_option("--through", window.through)->excludes(on);
+  app.add_option("--session", window.session_name);
   app.add_option("files", files);
   app.add_option("--script", window.script);
   app.add_option("--screenshot", window.screenshot);
@@ -429,10 +441,17 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
                 WindowOptions& options) {
   if (words.empty()) return;
   const std::string& word = words.front();
-  const bool is_file = std::filesystem::exists(word);
-  if (word == "text" && !is_file) {
+  const bool is_there = !options.on.empty() || !options.through.empty(),
+             is_file = !is_there && std::filesystem::exists(word);
+  if (word == "text" && !is_file && !is_there) {
     if (words.size() != 2) throw Error(ExitCode::usage, "name the file: `afterglow text FILE`");
     options.session.opened = std::make_shared<SavedRun>(read_text(words[1]));
+    return;
+  }
+  if (is_there && words.size() > 1)
+    throw Error(ExitCode::usage, "one file or preset opens on another machine; leave \"", words[1], "\" out");
+  if (is_there && !is_preset(word) && !is_lesson(word) && !word.ends_with(".md")) {
+    options.hello.path = word;  // a file or folder there
     return;
   }
   const bool is_step = word.find('@') != word.npos && !is_file;
@@ -472,6 +491,8 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   take_words(app, words, start, options);
   if (!common.precision.empty() && (options.session.opened || !options.lesson.empty()))
     throw Error(ExitCode::usage, "a file or lesson opens with its own precision; choose another one in the window");
+  options.hello.opens =
+      !words.empty() || !start.preset.empty() || !start.recipe.empty() || !start.assignments.empty() || start.seed >= 0;
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
   run_window(options);
   return nullptr;
@@ -503,6 +524,7 @@ class Arguments {
     add(app, "table", add_table, table);
     add_command(app, "claims");
     runs_["claims"] = [&] { return claims(output); };
+    add(app, "session", add_session, session);
     add(app, "sweep", add_sweep, sweep);
     add(app, "check", add_check, check);
     add(app, "grade", add_grade, grade);

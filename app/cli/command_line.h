@@ -147,6 +147,11 @@ struct SweepOptions : StudyOptions {
   double enough = std::numeric_limits<double>::infinity();  ///< held-out accuracy at which a run ends early
 };
 
+struct SessionWordOptions {
+  std::string name = "main";
+  bool listens = false, connects = false, lists = false, stops = false;
+};
+
 // Each command returns the object that --json prints, and prints text for people through `output`.
 nlohmann::json train(const TrainOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common, Output& output);
@@ -161,6 +166,7 @@ nlohmann::json export_model(const ExportOptions& options, const CommonOptions& c
 nlohmann::json report(const ReportOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json tokenize(const TokenizeOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json claims(const Output& output);
+nlohmann::json session(const SessionWordOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
 

@@ -2,7 +2,9 @@
 #include "app/cli/start.h"
 
 #include <algorithm>
+#include <cstdio>
 
+#include "core/engine/session/kept_runs.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/checksum.h"
 #include "core/io/number_text.h"
@@ -114,6 +116,18 @@ std::unique_ptr<Backend> chosen_backend(const CommonOptions& common) {
 
 SessionOptions session_options(const CommonOptions& common) {
   return SessionOptions{.device = chosen_backend(common)->name(), .threads = common.threads};
+}
+
+std::function<void(const std::function<Snapshot()>& make)> keep_in(const std::filesystem::path& folder) {
+  return [folder](const std::function<Snapshot()>& make) {
+    try {
+      const KeptRun kept = keep_run(folder, make());
+      std::fprintf(stderr, "saved %s; continue with: afterglow %s\n", terminal_text(kept.label).c_str(),
+                   terminal_text(kept.path.string()).c_str());
+    } catch (const std::exception& problem) {
+      std::fprintf(stderr, "afterglow: the run is not saved: %s\n", terminal_text(problem.what()).c_str());
+    }
+  };
 }
 
 void take_data(nlohmann::json& task, const std::string& file) {

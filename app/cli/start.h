@@ -32,6 +32,9 @@ std::unique_ptr<Backend> chosen_backend(const CommonOptions& common);
 /// every command does.
 SessionOptions session_options(const CommonOptions& common);
 
+/// For SessionOptions::at_end: keeps the last run in this folder and says so on stderr.
+std::function<void(const std::function<Snapshot()>& make)> keep_in(const std::filesystem::path& folder);
+
 /// Value of --data for a task: the file's path, and the hash that identifies it after it has moved.
 /// Throws Error(usage) for a task that reads no file.
 void take_data(nlohmann::json& task, const std::string& file);

@@ -3,14 +3,13 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
+#include "app/cli/version.h"
 #include "app/window/window_loop.h"
+#include "core/engine/remote/remote.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/io/folders.h"
-#include "core/io/terminal_text.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -23,15 +22,27 @@ std::filesystem::path folder_for_files() {
   return user_folders().documents;
 }
 
-/// Saves the run of a closed window, after the window has gone.
-void keep_last_run(const std::filesystem::path& folder, const std::function<Snapshot()>& make) {
-  try {
-    const KeptRun kept = keep_run(folder, make());
-    std::fprintf(stderr, "saved %s; continue with: afterglow %s\n", terminal_text(kept.label).c_str(),
-                 terminal_text(kept.path.string()).c_str());
-  } catch (const std::exception& problem) {
-    std::fprintf(stderr, "afterglow: the run is not saved: %s\n", terminal_text(problem.what()).c_str());
+/// The program that starts or finds the session there, and the name that the user gave it. Where `on` has a blank it
+/// is a command that goes on with "afterglow session ..", else [user@]host[:folder] for ssh.
+std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
+  if (options.on.empty() && options.through.empty()) return std::make_unique<Session>(options.recipe, options.session);
+  RemoteOptions remote{.words = {"sh", "-c", options.through}, .host = "a command", .hello = options.hello};
+  const std::string program = "exec afterglow session --connect " + options.session_name;
+  if (options.on.find(' ') != std::string::npos) {
+    remote.words[2] = "exec " + options.on + program.substr(4);
+  } else if (!options.on.empty()) {
+    const std::size_t colon = options.on.find(':');
+    const std::string folder = colon == std::string::npos ? "." : options.on.substr(colon + 1);
+    if (folder.find('\'') != std::string::npos) throw Error(ExitCode::usage, "--on: the folder's name has a quote");
+    remote.words = {"ssh", "-T", "--", options.on.substr(0, colon), "cd '" + folder + "' && " + program};
   }
+  if (!options.on.empty()) remote.host = options.on.substr(0, options.on.find_first_of(": "));
+  remote.hello.recipe = options.recipe;
+  remote.hello.version = version_line();
+  remote.hello.device = options.session.device;
+  remote.hello.threads = options.session.threads;
+  remote.is_over = Interruption::wanted;
+  return connect_to_remote(std::move(remote));
 }
 
 std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionOptions options) {
@@ -49,16 +60,13 @@ std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionO
 void run_window(const WindowOptions& wanted) {
   WindowOptions options = wanted;
   options.session.save_folder = folder_for_files();
-  if (!is_automatic(options) && !options.is_locked) {
-    options.session.at_end = [folder = kept_runs_folder(options.is_portable)](const std::function<Snapshot()>& make) {
-      keep_last_run(folder, make);
-    };
-  }
+  if (!is_automatic(options) && !options.is_locked)
+    options.session.at_end = keep_in(kept_runs_folder(options.is_portable));
   const Interruption noticed;  // until the run is saved
   {
-    Session source(options.recipe, options.session);
+    const std::unique_ptr<ObservationSource> source = source_of(options);
     const auto open = [&](const std::string& word) { return open_second(word, options.session); };
-    WindowLoop(options, source, open).run(Interruption::wanted);
+    WindowLoop(options, *source, open).run(Interruption::wanted);
   }
   Interruption::check("while the window was open");
 }

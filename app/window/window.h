@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/remote/wire.h"
 #include "core/engine/session/session.h"
 
 namespace afterglow {
@@ -12,15 +13,18 @@ struct WindowOptions {
   std::string lesson;   ///< name or file of a lesson that is opened at the start; empty: none
   std::string against;  ///< the run that is compared with it (open_named in app/cli/start.h); empty: none
   SessionOptions session;
-  std::string theme;           ///< dark, light or projector; empty: as saved
-  double scale = 0;            ///< scale of everything; 0: as saved, 1 at first
-  std::string size;            ///< "1600x1000"; empty: as saved
-  std::string script;          ///< JSON file of timed commands, see script.h
-  std::string screenshot;      ///< PNG file of the last frame
-  int exit_after_frames = 0;   ///< closes after so many frames; 0: when the user closes it
-  bool is_portable = false;    ///< keeps its settings in the program's folder
-  bool is_locked = false;      ///< without controls, permanently
-  bool has_presenter = false;  ///< shows the notes of the lesson in a second window
+  std::string on, through;            ///< where the session runs, or a command that connects to it; empty: here
+  std::string session_name = "main";  ///< of the session there
+  Hello hello;                        ///< its start, where that is not `recipe` alone
+  std::string theme;                  ///< dark, light or projector; empty: as saved
+  double scale = 0;                   ///< scale of everything; 0: as saved, 1 at first
+  std::string size;                   ///< "1600x1000"; empty: as saved
+  std::string script;                 ///< JSON file of timed commands, see script.h
+  std::string screenshot;             ///< PNG file of the last frame
+  int exit_after_frames = 0;          ///< closes after so many frames; 0: when the user closes it
+  bool is_portable = false;           ///< keeps its settings in the program's folder
+  bool is_locked = false;             ///< without controls, permanently
+  bool has_presenter = false;         ///< shows the notes of the lesson in a second window
 };
 
 /// Runs that make pictures or follow a script have the same appearance everywhere: they neither read nor save user

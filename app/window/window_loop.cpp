@@ -173,7 +173,7 @@ void WindowLoop::start_page() {
   for (const std::filesystem::path& folder : asset_folders()) folders.push_back(folder / "fonts");
   font_files_ = find_fonts(folders);
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
-  if (keeps_settings_ && !options_.is_locked) {
+  if (keeps_settings_ && !options_.is_locked && source_.line().host.empty()) {
     actions_.kept_folder = kept_runs_folder(options_.is_portable).string();
     const std::vector<KeptRun> kept = kept_runs(actions_.kept_folder);
     if (!kept.empty() && options_.lesson.empty()) page_.kept_run = kept.front().label;
@@ -230,6 +230,7 @@ double WindowLoop::shortest_frame() const {
 void WindowLoop::wait_for_reason() {
   while (!is_over()) {
     accessible_.serve();
+    follow_line();
     const double now = window_time();
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
@@ -298,6 +299,9 @@ void WindowLoop::follow_open_lesson() {
 /// Opens a lesson, or any other kind of file.
 void WindowLoop::open_dropped(const std::string& path) {
   if (page_.is_locked) return;
+  if (!path.ends_with(".md") && !page_.line.empty())
+    return add_note(page_, Severity::warning, "Files open on the session's machine: copy it there, then load its path.",
+                    window_time());
   path.ends_with(".md") ? commands_.send("lesson", {{"open", path}}) : commands_.send("load", {{"path", path}});
 }
 
@@ -351,6 +355,18 @@ void WindowLoop::follow_presenter() {
     draw_lesson_notes(look, canvas, notes, area);
   });
   shown_notes_ = std::move(notes);
+}
+
+/// A frame is due when the words about the line to the session change.
+void WindowLoop::follow_line() {
+  const LineState line = source_.line();
+  std::string words = line.host;
+  if (line.round_trip > 0)
+    words += " · " + number_text(1000 * line.round_trip, 2) + " ms · " +
+             bytes_text(static_cast<std::int64_t>(line.bytes_per_second)) + "/s";
+  if (words != page_.line || line.problem != page_.line_problem) frames_owed_ = std::max(frames_owed_, 1);
+  page_.line = words;
+  page_.line_problem = line.problem;
 }
 
 /// A failure to write the file is reported once, and then the file is no longer written.
@@ -441,6 +457,7 @@ void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
   revision_ = source_.revision();
   taken_ = source_.taken_commands();  // before the observation, which shows at least as much
+  sent_ = std::max(sent_, taken_);    // other windows may have sent some
   observation_ = source_.observe();
   follow_second();
   const bool is_opened = observation_->opened != page_.opened;

@@ -48,6 +48,7 @@ class WindowLoop {
   double shortest_frame() const;
   void follow_presenter();
   void follow_status();
+  void follow_line();
   void save_film(FilmForm form);
   void film_frame(double start);
   void follow_film();

@@ -14,6 +14,7 @@
 #include "app/window/settings.h"
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/lesson_plan.h"
+#include "core/engine/remote/wire.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/arrays/npy.h"
@@ -195,6 +196,16 @@ void open_settings(const std::string& bytes) {
        "settings change when they are written and read again");
 }
 
+/// What a window sends to a session, and what a session sends back.
+void open_request(const std::string& bytes) {
+  hold(encode(decode_request(bytes)) == bytes, "a request changes when it is written again");
+}
+void open_answer(const std::string& bytes) {
+  ReceivedParts there, here;
+  SentParts sent;
+  decode_answer(encode(decode_answer(bytes, there), sent), here);
+}
+
 void open_snapshot(const std::string& bytes) { open_run(bytes, ".safetensors"); }
 void open_svg(const std::string& bytes) { open_run(bytes, ".svg"); }
 void open_pdf(const std::string& bytes) { open_run(bytes, ".pdf"); }
@@ -217,6 +228,8 @@ constexpr std::array targets{
     FuzzTarget{"lesson", open_lesson_text},
     FuzzTarget{"script", open_script},
     FuzzTarget{"settings", open_settings},
+    FuzzTarget{"request", open_request},
+    FuzzTarget{"answer", open_answer},
 };
 
 }  // namespace

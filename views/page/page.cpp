@@ -160,6 +160,21 @@ void draw_blank(Frame& frame) {
   if (ImGui::IsMouseClicked(0)) frame.state.is_blank = false;
 }
 
+/// What is shown is old while the line to the session is lost.
+void draw_lost_line(Frame& frame) {
+  const Rect all = window_bounds();
+  const Theme& theme = *frame.look.theme;
+  FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  Color veil = theme.ground;
+  veil.a = 190;
+  canvas.fill_rect(all, 0, veil);
+  const std::string text = "The line to the session is lost; connecting again. " + frame.state.line_problem;
+  const double width = std::min(frame.px(640), 0.8 * all.width), row = frame.px(22);
+  const auto lines = wrapped_text(canvas, text, width, frame.px(title_size), FontFace::regular, 6);
+  text_lines(frame.look, canvas, {(all.width - width) / 2, 0.4 * all.height, width, 6 * row}, lines, row,
+             {title_size, FontFace::regular, theme.warning, Anchor::start});
+}
+
 }  // namespace
 
 void draw_page(Frame& frame) {
@@ -175,6 +190,7 @@ void draw_page(Frame& frame) {
   draw_picker(frame);
   draw_menu(frame);
   move_crosshair(frame.state);
+  if (!frame.state.line_problem.empty()) draw_lost_line(frame);
   if (frame.state.is_blank) draw_blank(frame);
 }
 

@@ -92,6 +92,7 @@ void draw_status_bar(Frame& frame, const Rect& area) {
                   {small_size, face, color, Anchor::start}) +
          frame.px(22);
   };
+  add(frame.state.line, FontFace::mono, frame.state.line_problem.empty() ? theme.text : theme.warning);
   std::string device = o.device;
   if (o.device_bytes > 0) device += " · " + bytes_text(o.device_bytes);
   add(device, FontFace::regular, theme.dim);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/window/display/child_process.h"
+#include "core/io/child_process.h"
 #include "core/io/error.h"
 
 namespace afterglow {

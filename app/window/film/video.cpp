@@ -12,7 +12,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "app/window/display/child_process.h"
+#include "core/io/child_process.h"
 #include "core/io/temporary_file.h"
 
 namespace afterglow {

@@ -1,5 +1,5 @@
-// Where observations come from and commands go to: a session, or a replacement in tests. Nothing else
-// passes between window and engine, and no method blocks.
+// Where observations come from and commands go to: a session in this process, one behind a line to another process or
+// machine, or a replacement in tests. Nothing else passes between window and engine, and no method blocks.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,6 +9,14 @@
 #include "core/engine/recipe/command.h"
 
 namespace afterglow {
+
+/// The line to a session elsewhere.
+struct LineState {
+  std::string host;             ///< "ann@gpu1"; empty: the session is in this process
+  double round_trip = 0;        ///< seconds; 0: not measured yet
+  double bytes_per_second = 0;  ///< received
+  std::string problem;          ///< what goes on while the line is lost; empty: it stands
+};
 
 class ObservationSource {
  public:
@@ -25,6 +33,7 @@ class ObservationSource {
   /// Sets the analyses that are kept up to date; until the first call, all. Results of the others stay in the
   /// observations.
   virtual void request_analyses(AnalysisSet) {}
+  virtual LineState line() const { return {}; }
 };
 
 }  // namespace afterglow

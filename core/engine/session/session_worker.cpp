@@ -23,7 +23,8 @@ SessionWorker::SessionWorker(std::string recipe, SessionOptions options, Mailbox
       first_recipe_(std::move(recipe)),
       mailbox_(&mailbox),
       scheduler_([this] { return seconds(); }, [this](const std::string& text) { report(Severity::warning, text); },
-                 [this] { return mailbox_->has_mail(); }) {}
+                 [this] { return mailbox_->has_mail(); }),
+      taken_(options_.first_command) {}
 
 double SessionWorker::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();

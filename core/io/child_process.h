@@ -1,4 +1,4 @@
-// Runs other programs for the window, without a shell.
+// Runs other programs, without a shell.
 #pragma once
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
 // Child processes of posix_spawn; their exit is polled every few milliseconds.
-#include "app/window/display/child_process.h"
+#include "core/io/child_process.h"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,0 +1,306 @@
+// The thread of the line sends the window's commands at once, and asks for observations as the window takes them.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "core/engine/remote/framed_line.h"
+#include "core/engine/remote/remote.h"
+#include "core/io/child_process.h"
+#include "core/io/error.h"
+#include "core/io/terminal_text.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr std::uint32_t most_ahead = 2;  // observations in flight, which also spares a slow line
+constexpr double ping_interval = 1;      // seconds; also the next two
+constexpr double longest_silence = 10, longest_login = 120;
+constexpr int longest_pause = 8000;  // milliseconds between two attempts to connect
+constexpr std::size_t most_complaint = 4096;
+
+std::pair<Descriptor, Descriptor> new_pipe() {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ExitCode::failure, "no more files can be opened; close some");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// The program that connects, with its pipes.
+class Connection {
+ public:
+  explicit Connection(const std::vector<std::string>& words) {
+    auto [in, to] = new_pipe();
+    auto [from, out] = new_pipe();
+    auto [complaints, errors] = new_pipe();
+    child_ =
+        start_program(words, {{in.get(), STDIN_FILENO}, {out.get(), STDOUT_FILENO}, {errors.get(), STDERR_FILENO}});
+    if (child_ < 0) throw Error(ExitCode::failure, "there is no program " + in_quotes(words.front()) + "; install it");
+    complaints_ = std::move(complaints);
+    ::fcntl(complaints_.get(), F_SETFL, O_NONBLOCK);
+    line.emplace(std::move(from), std::move(to));
+  }
+  /// The program ends by itself when its input ends.
+  ~Connection() {
+    line.reset();
+    for (const int signal : {0, SIGTERM, SIGKILL}) {
+      ::kill(child_, signal);
+      if (ends_well(child_, std::chrono::seconds(1))) return;
+    }
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Throws Error(failure) with its own words when it has ended.
+  void require_open() {
+    char piece[512];
+    for (ssize_t size = 0; (size = ::read(complaints_.get(), piece, sizeof piece)) > 0;)
+      said_.append(piece, static_cast<std::size_t>(size));
+    if (said_.size() > most_complaint) said_.erase(0, said_.size() - most_complaint);
+    if (line->is_open()) return;
+    std::string_view words = trimmed(said_).empty() ? trimmed(line->preamble()) : trimmed(said_);
+    words = words.substr(words.find_last_of('\n') + 1);
+    throw Error(ExitCode::failure,
+                "no session answers" + (words.empty() ? "" : ": " + terminal_text(words)) +
+                    "; the same version of afterglow must be there, on the PATH of a shell without a terminal");
+  }
+
+  std::optional<FramedLine> line;
+  ReceivedParts parts;
+
+ private:
+  pid_t child_ = -1;
+  Descriptor complaints_;
+  std::string said_;
+};
+
+class RemoteSession final : public ObservationSource {
+ public:
+  explicit RemoteSession(RemoteOptions options)
+      : options_(std::move(options)), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    std::random_device random;
+    options_.hello.client = (std::uint64_t{random()} << 32) | random();
+    options_.hello.schema = wire_schema();
+    state_.host = options_.host;
+    connect();
+    options_.hello.opens = false;
+    thread_ = std::thread([this] { run(); });
+  }
+  ~RemoteSession() override {
+    is_closing_ = true;
+    wake();
+    thread_.join();
+  }
+  RemoteSession(const RemoteSession&) = delete;
+  RemoteSession& operator=(const RemoteSession&) = delete;
+
+  void send(Command command) override {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(command));
+    wake();
+  }
+  std::shared_ptr<const Observation> observe() const override {
+    const std::lock_guard lock(mutex_);
+    if (seen_ != revision_) {
+      seen_ = revision_;
+      ++credit_;
+      wake();
+    }
+    return newest_;
+  }
+  std::uint64_t revision() const override { return revision_; }
+  std::uint64_t taken_commands() const override { return taken_; }
+  void request_analyses(AnalysisSet analyses) override {
+    if (analyses_.exchange(analyses) != analyses) wake();
+  }
+  LineState line() const override {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
+ private:
+  void wake() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  }
+
+  void wait(int milliseconds) const {
+    std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
+    if (connection_) connection_->line->wait_for(waits);
+    ::poll(waits.data(), waits.size(), milliseconds);
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t size = ::read(wake_.get(), &count, sizeof count);
+  }
+
+  /// Starts the program and waits for the session's welcome.
+  void connect() {
+    connection_.emplace(options_.words);
+    options_.hello.sent = sent_ - unconfirmed_.size();
+    connection_->line->send(encode(options_.hello));
+    is_welcome_ = false;
+    heard_at_ = line_clock();
+    while (!is_welcome_) {
+      wait(100);
+      if (options_.is_over() || is_closing_) throw Error(ExitCode::interrupted, "interrupted");
+      take_messages(longest_login);
+    }
+  }
+
+  void run() {
+    for (int pause = 0; !is_closing_;) {
+      try {
+        if (!connection_) connect();
+        pause = 0;
+        talk();
+      } catch (const std::exception& error) {
+        lose(error.what());
+        for (int waited = 0; waited < pause && !is_closing_; waited += 100) wait(100);
+        pause = std::clamp(2 * pause, 500, longest_pause);
+      }
+    }
+  }
+
+  /// A session that is still there goes on; one that was lost begins again where it was, unless it began with a file.
+  void lose(const std::string& why) {
+    connection_.reset();
+    const std::lock_guard lock(mutex_);
+    state_.problem = why;
+    state_.round_trip = state_.bytes_per_second = 0;
+    const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
+    if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
+    was_running_ = newest_->running;
+    options_.hello.recipe = newest_->recipe;
+    options_.hello.path.clear();
+  }
+
+  /// Until the window closes and its commands are sent; throws when the line is lost.
+  void talk() {
+    while (true) {
+      send_orders();
+      send_wishes(line_clock());
+      take_messages(longest_silence);
+      if (is_closing_ && connection_->line->is_idle()) return;
+      wait(20);
+    }
+  }
+
+  void send_orders() {
+    std::deque<Command> orders;
+    {
+      const std::lock_guard lock(mutex_);
+      orders.swap(queue_);
+    }
+    for (Command& order : orders) {
+      connection_->line->send(encode(Order{order}));
+      unconfirmed_.emplace_back(++sent_, std::move(order));
+    }
+  }
+
+  void send_wishes(double now) {
+    FramedLine& line = *connection_->line;
+    const std::lock_guard lock(mutex_);
+    const Wish wish{std::exchange(credit_, 0), analyses_, now};
+    if (wish.observations > 0 || std::exchange(told_, wish.analyses) != wish.analyses) line.send(encode(wish));
+    if (now - pinged_at_ < ping_interval) return;
+    line.send(encode(Wish{0, wish.analyses, now}));
+    state_.bytes_per_second = static_cast<double>(line.bytes_received() - pinged_bytes_) / (now - pinged_at_);
+    pinged_bytes_ = line.bytes_received();
+    pinged_at_ = now;
+  }
+
+  void take_messages(double most_silence) {
+    FramedLine& line = *connection_->line;
+    line.move();
+    while (const std::optional<std::string> message = line.receive()) {
+      heard_at_ = line_clock();
+      std::visit([this](const auto& answer) { take(answer); }, decode_answer(*message, connection_->parts));
+    }
+    connection_->require_open();
+    if (line_clock() - heard_at_ > most_silence)
+      throw Error(ExitCode::failure, "nothing comes from " + options_.host + " any more");
+  }
+
+  /// What the session has not received is sent again.
+  void take(const Welcome& welcome) {
+    is_welcome_ = true;
+    resumes_ = welcome.is_new && was_running_;
+    forget_confirmed(welcome.received);
+    sent_ = std::max(sent_, welcome.received);
+    for (const auto& [number, order] : unconfirmed_) connection_->line->send(encode(Order{order}));
+    pinged_bytes_ = 0;
+    pinged_at_ = 0;
+    const std::lock_guard lock(mutex_);
+    credit_ = most_ahead;
+    if (revision_ == 0) taken_ = welcome.received;
+    state_.problem.clear();
+  }
+
+  void forget_confirmed(std::uint64_t received) {
+    while (!unconfirmed_.empty() && unconfirmed_.front().first <= received) unconfirmed_.pop_front();
+  }
+
+  void take(const Sight& sight) {
+    forget_confirmed(sight.taken);
+    const std::lock_guard lock(mutex_);
+    if (!sight.now) return;
+    newest_ = sight.now;
+    if (resumes_ && newest_->rebuilds_to < 0 && !newest_->recipe.empty()) {
+      if (!newest_->running) queue_.push_back({"run"});
+      resumes_ = false;
+    }
+    taken_ = sight.taken;
+    ++revision_;
+  }
+
+  void take(const Pong& pong) {
+    const double measured = line_clock() - pong.sent_at;
+    const std::lock_guard lock(mutex_);
+    state_.round_trip = state_.round_trip > 0 ? 0.7 * state_.round_trip + 0.3 * measured : measured;
+  }
+
+  void take(const Refusal& refusal) {
+    const int code = std::clamp(refusal.code, 1, static_cast<int>(ExitCode::check_failed));
+    throw Error(static_cast<ExitCode>(code), terminal_text(refusal.sentence));
+  }
+
+  RemoteOptions options_;
+  Descriptor wake_;
+  std::atomic<bool> is_closing_{false};
+  std::atomic<std::uint64_t> revision_{0}, taken_{0};
+  std::atomic<AnalysisSet> analyses_{all_analyses};
+
+  mutable std::mutex mutex_;  // of what both threads use, up to the next comment
+  std::deque<Command> queue_;
+  std::shared_ptr<const Observation> newest_ = std::make_shared<const Observation>();
+  mutable std::uint64_t seen_ = 0;    // revision that the window has taken
+  mutable std::uint32_t credit_ = 0;  // observations that the session may send
+  LineState state_;
+
+  // Of the thread alone.
+  std::optional<Connection> connection_;
+  std::deque<std::pair<std::uint64_t, Command>> unconfirmed_;  // with their numbers
+  std::uint64_t sent_ = 0, pinged_bytes_ = 0;
+  AnalysisSet told_ = 0;  // the analyses that the session knows of
+  double pinged_at_ = 0, heard_at_ = 0;
+  bool is_welcome_ = false;
+  bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObservationSource> connect_to_remote(RemoteOptions options) {
+  return std::make_unique<RemoteSession>(std::move(options));
+}
+
+}  // namespace afterglow

@@ -1,0 +1,275 @@
+// A session in another process as the window has it: the same numbers as here, through every loss of the line.
+#include "core/engine/remote/remote.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "app/cli/version.h"
+#include "core/engine/session/session.h"
+#include "core/io/error.h"
+#include "core/random/random.h"
+#include "tests/app/program_test.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr AnalysisSet looked_at = Analysis::spectra | Analysis::trace;
+
+/// Looks as a window does until `is_enough`, at most two minutes.
+template <class Enough>
+std::shared_ptr<const Observation> watch(ObservationSource& source, const Enough& is_enough) {
+  source.request_analyses(looked_at);
+  for (int i = 0; i < 24'000; ++i) {
+    const auto now = source.observe();
+    if (is_enough(*now)) return now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ADD_FAILURE() << "waited in vain: " << source.line().problem;
+  return source.observe();
+}
+
+bool is_finished(const Observation& now) {
+  return now.step == 40 && !now.running && now.checksum_step == 40 && now.spectra && now.spectra->step == 40;
+}
+
+class RemoteProgram : public ProgramTest {
+ protected:
+  RemoteProgram() {
+    ::signal(SIGPIPE, SIG_IGN);  // as the program does
+    ::setenv("TMPDIR", folder_.path().c_str(), 1);
+    ::setenv("XDG_DATA_HOME", folder_.path().c_str(), 1);
+  }
+  ~RemoteProgram() override {
+    run("session --stop");
+    ::unsetenv("TMPDIR");
+    ::unsetenv("XDG_DATA_HOME");
+  }
+  static RemoteOptions through(const std::string& arguments) {
+    RemoteOptions options{{"sh", "-c", "exec '" + program_file().string() + "' " + arguments}, "there", {}};
+    options.hello.version = version_line();
+    options.hello.recipe = small_recipe_json().dump();
+    options.hello.device = "cpu";
+    options.hello.threads = 1;
+    return options;
+  }
+  static std::string sentence_of(RemoteOptions options) {
+    try {
+      connect_to_remote(std::move(options));
+      return "connected";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  int sessions() { return static_cast<int>(parsed(run("session --list --json"))["sessions"].size()); }
+  static std::shared_ptr<const Observation> here() {
+    Session session(small_recipe_json().dump(), {.device = "cpu", .threads = 1});
+    return watch(session, is_finished);
+  }
+};
+
+void expect_same(const Observation& there, const Observation& here) {
+  EXPECT_EQ(there.checksum, here.checksum);
+  EXPECT_EQ(there.recipe, here.recipe);
+  ASSERT_EQ(there.runs.back().loss.size(), here.runs.back().loss.size());
+  for (std::size_t i = 0; i < here.runs.back().loss.size(); ++i)
+    EXPECT_EQ(there.runs.back().loss[i], here.runs.back().loss[i]);
+  ASSERT_EQ(there.spectra->heads.size(), here.spectra->heads.size());
+  for (std::size_t i = 0; i < here.spectra->heads.size(); ++i)
+    EXPECT_EQ(there.spectra->heads[i].eigenvalues, here.spectra->heads[i].eigenvalues);
+}
+
+TEST_F(RemoteProgram, ShowsTheSameNumbersThroughAPipe) {
+  const auto local = here();
+  const auto source = connect_to_remote(through("session"));
+  expect_same(*watch(*source, is_finished), *local);
+  EXPECT_EQ(source->line().host, "there");
+}
+
+TEST_F(RemoteProgram, CommandsAndTheirUndoArrive) {
+  const auto source = connect_to_remote(through("session"));
+  watch(*source, is_finished);
+  source->send({"rewind", R"({"step": 20})"});
+  watch(*source, [](const Observation& now) { return now.step == 20; });
+  source->send(SetNumber{"learning_rate", 0.001});
+  const auto changed = watch(*source, [&](const Observation&) { return source->taken_commands() == 2; });
+  EXPECT_EQ(changed->journal.undo, std::optional<std::uint64_t>(2));
+  source->send({"save", json{{"path", (folder_ / "there.safetensors").string()}}.dump()});
+  watch(*source, [&](const Observation&) { return std::filesystem::exists(folder_ / "there.safetensors"); });
+}
+
+TEST_F(RemoteProgram, TrainsOnWithoutAWindowAndIsFoundAgain) {
+  {
+    const auto source = connect_to_remote(through("session --connect"));
+    watch(*source, [](const Observation& now) { return now.step > 0; });
+  }
+  EXPECT_EQ(sessions(), 1);
+  const auto again = connect_to_remote(through("session --connect"));
+  expect_same(*watch(*again, is_finished), *here());
+  EXPECT_THAT(sentence_of(through("session --connect")), HasSubstr("another window shows this session"));
+  EXPECT_EQ(run("session --stop").code, 0);
+  EXPECT_EQ(sessions(), 0);
+  EXPECT_EQ(run("session --stop").code, 3);
+  EXPECT_FALSE(files("afterglow/runs", ".safetensors").empty()) << "the run is kept";
+}
+
+TEST_F(RemoteProgram, ASessionIsForItsUserAlone) {
+  const auto source = connect_to_remote(through("session --connect"));
+  const std::filesystem::path folder = folder_ / ("afterglow-" + std::to_string(::getuid()));
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(folder).permissions(), perms::owner_all);
+  EXPECT_EQ(std::filesystem::status(folder / "main.sock").permissions(), perms::owner_read | perms::owner_write);
+  EXPECT_EQ(run("session --listen main").code, 1) << "there is one of this name";
+  EXPECT_EQ(run("session --listen ../main").code, 2);
+  std::filesystem::permissions(folder, perms::others_read, std::filesystem::perm_options::add);
+  EXPECT_EQ(run("session --list").code, 1);
+  std::filesystem::permissions(folder, perms::owner_all);
+}
+
+/// 24 lines and two sessions are killed during one training; AFTERGLOW_KILLS=300 kills more often.
+TEST_F(RemoteProgram, NothingIsLostWhenLineOrSessionIsKilled) {
+  const char* wanted = std::getenv("AFTERGLOW_KILLS");
+  const int kills = wanted ? std::atoi(wanted) : 24;
+  RemoteOptions options = through("session --connect");
+  options.words[2] = "cd '" + folder_.path().string() + "' && echo $$ > relay && " + options.words[2];
+  options.hello.recipe.replace(options.hello.recipe.find("\"steps\":40"), 10, "\"steps\":3000");
+  const auto source = connect_to_remote(options);
+  Random random(1, 0, 0);
+  for (int i = 1; i <= kills; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(random.uniform_int(60)));
+    const std::string target = i % 12 == 0
+                                   ? "$($AFTERGLOW session --list --json | grep -o '\"process\":[0-9]*' | cut -d: -f2)"
+                                   : "$(cat relay)";
+    run_line("kill -9 " + target, folder_.path());
+    source->send({i % 2 ? "pause" : "run"});
+    if (i % 6 == 0)
+      watch(*source, [&](const Observation&) {
+        return source->line().problem.empty() && source->taken_commands() >= static_cast<std::uint64_t>(i);
+      });
+  }
+  source->send({"run"});
+  const auto end = watch(
+      *source, [](const Observation& now) { return now.step == 3000 && !now.running && now.checksum_step == 3000; });
+  Session alone(options.hello.recipe, {.device = "cpu", .threads = 1});
+  EXPECT_EQ(end->checksum, watch(alone, [](const Observation& now) { return now.checksum_step == 3000; })->checksum);
+  EXPECT_EQ(sessions(), 1);
+  run("session --stop");
+  const char* const orphans =
+      "for p in /proc/[0-9]*; do grep -qszx \"TMPDIR=$PWD\" $p/environ && readlink $p/exe; done | "
+      "grep -c '/afterglow$'";
+  EXPECT_EQ(run_line(orphans, folder_.path()).out, "0\n");
+}
+
+TEST_F(RemoteProgram, SaysWhyNoSessionAnswers) {
+  EXPECT_THAT(sentence_of(through("")).substr(0, 40), HasSubstr("no session answers"));
+  RemoteOptions missing = through("");
+  missing.words = {"sh", "-c", "no-such-program session"};
+  EXPECT_THAT(sentence_of(missing), HasSubstr("not found"));
+  missing.words = {"no-such-program"};
+  EXPECT_THAT(sentence_of(missing), HasSubstr("no-such-program"));
+  missing.words = {"sh", "-c", "yes 'not a session'"};
+  EXPECT_THAT(sentence_of(missing), HasSubstr("no session of Afterglow"));
+  RemoteOptions other = through("session");
+  other.hello.version = "afterglow 99";
+  EXPECT_THAT(sentence_of(other), HasSubstr("install the same version"));
+  RemoteOptions lost = through("session");
+  lost.hello.path = "/no/such/file";
+  EXPECT_THAT(sentence_of(lost), HasSubstr("/no/such/file"));
+}
+
+TEST_F(RemoteProgram, WorksThroughSshWhereAServerIsInstalled) {
+  const std::string keys =
+      "mkdir -p /run/sshd; ssh-keygen -qt ed25519 -N '' -f host && ssh-keygen -qt ed25519 -N '' -f user && ";
+  const std::string server =
+      "$(command -v /usr/sbin/sshd) -f /dev/null -h \"$PWD/host\" -p 22922 -o PidFile=\"$PWD/pid\" "
+      "-o AuthorizedKeysFile=\"$PWD/user.pub\" -o StrictModes=no -o UsePAM=no";
+  if (run_line("test -x /usr/sbin/sshd && " + keys + server, folder_.path()).code != 0) GTEST_SKIP() << "no sshd here";
+  RemoteOptions options = through("session");
+  const std::string there = "cd " + folder_.path().string() + " && " + options.words[2];
+  options.words = {"ssh", "-T",
+                   "-p",  "22922",
+                   "-o",  "BatchMode=yes",
+                   "-o",  "StrictHostKeyChecking=no",
+                   "-o",  "UserKnownHostsFile=/dev/null",
+                   "-i",  (folder_ / "user").string(),
+                   "--",  "127.0.0.1",
+                   there};
+  EXPECT_EQ(watch(*connect_to_remote(options), is_finished)->checksum, here()->checksum);
+  run_line("kill $(cat pid)", folder_.path());
+}
+
+struct Speed {
+  double pictures = 0, steps = 0, bytes = 0, answer = 0, round_trip = 0;
+};
+
+/// Looks for ten seconds at 60 Hz at the first page, then drags an eigenvalue and waits for the picture that shows it.
+Speed speed_of(ObservationSource& source, AnalysisSet analyses) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  source.request_analyses(analyses);
+  for (int i = 0; i < 6000 && source.observe()->step < 3; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  Speed speed;
+  const auto start = Clock::now();
+  const std::int64_t first = source.observe()->step;
+  std::uint64_t revision = source.revision();
+  while (seconds_since(start) < 10) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    if (source.revision() == revision) continue;
+    revision = source.revision();
+    source.observe();
+    ++speed.pictures;
+    speed.bytes = std::max(speed.bytes, source.line().bytes_per_second);
+  }
+  speed.steps = static_cast<double>(source.observe()->step - first) / seconds_since(start);
+  speed.pictures /= seconds_since(start);
+  speed.round_trip = source.line().round_trip;
+  constexpr int drags = 10;
+  for (int i = 0; i < drags; ++i) {
+    const std::uint64_t taken = source.taken_commands();
+    const auto began = Clock::now();
+    const auto now = source.observe();
+    const HeadSpectrum& head = now->spectra->heads.at(0);
+    source.send(MoveMode{{head.layer, head.head, false, 0}, 0.9 * head.eigenvalues.at(0), true});
+    while (source.taken_commands() <= taken && seconds_since(began) < 5) {
+      source.observe();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    speed.answer += seconds_since(began) / drags;
+  }
+  return speed;
+}
+
+/// A measurement, not a test: AFTERGLOW_THROUGH is the command of the line, AFTERGLOW_PRESET what is trained.
+TEST_F(RemoteProgram, DISABLED_Speed) {
+  const auto variable = [](const char* name, const std::string& usual) {
+    const char* value = std::getenv(name);
+    return value ? std::string(value) : usual;
+  };
+  const std::string preset = variable("AFTERGLOW_PRESET", "ssm-ska");
+  const auto print = [](const char* where, const Speed& speed) {
+    std::printf("%-8s %.1f pictures/s, %.2f steps/s, at most %.0f kB/s, round trip %.1f ms, answer to a drag %.1f ms\n",
+                where, speed.pictures, speed.steps, speed.bytes / 1e3, 1e3 * speed.round_trip, 1e3 * speed.answer);
+  };
+  RemoteOptions options = through("session");
+  options.words[2] = variable("AFTERGLOW_THROUGH", options.words[2]);
+  options.hello.recipe = find_preset(preset).text;
+  options.hello.threads = 0;
+  const AnalysisSet page = Analysis::spectra | Analysis::trace | set_of(Analysis::inspected);
+  for (int round = 0; round < 2; ++round) {
+    Session local(options.hello.recipe, {.device = "cpu"});
+    print("local", speed_of(local, page));
+  }
+  for (int round = 0; round < 2; ++round) print("remote", speed_of(*connect_to_remote(options), page));
+}
+
+}  // namespace
+}  // namespace afterglow
