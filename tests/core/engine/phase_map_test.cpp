@@ -169,7 +169,7 @@ TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   EXPECT_FALSE(other.describe().phase_map) << "no place of the map";
   AnalysedRun reopened({opened.recipe(), std::nullopt}, *backend);
   reopened.advance(Analysis::phase_map);
-  EXPECT_EQ(reopened.describe().phase_map->x, small_map()["x"]) << "the recipe carries the axes";
+  EXPECT_EQ(reopened.describe().phase_map->x, small_map()["x"].get<std::string>()) << "the recipe carries the axes";
 }
 
 }  // namespace

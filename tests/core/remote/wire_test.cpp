@@ -6,17 +6,13 @@
 #include <algorithm>
 
 #include "core/engine/analyses/accuracy/accuracy_view.h"
-#include "core/engine/analyses/bisect/bisect_view.h"
-#include "core/engine/analyses/blame/blame_view.h"
 #include "core/engine/analyses/costs/cost_view.h"
 #include "core/engine/analyses/forces/forces_view.h"
 #include "core/engine/analyses/forecast/forecast_view.h"
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/analyses/microscope/microscope_view.h"
-#include "core/engine/analyses/over_training/over_training_view.h"
-#include "core/engine/analyses/phase_map/phase_map_view.h"
 #include "core/engine/analyses/solvers/solver_view.h"
+#include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/curve.h"
