@@ -6,7 +6,6 @@
 #include <boost/pfr.hpp>
 #include <complex>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,8 +46,6 @@ constexpr bool is_flat = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) |
 template <class T>
 constexpr bool is_plain = std::is_aggregate_v<T>&& std::is_class_v<T> && !is_array<T>;
 template <class T>
-constexpr bool never = false;
-template <class T>
 constexpr char type_mark = 0;  ///< its address stands for the type
 
 /// Whether the enumeration names the value, as the compiler spells it: "(Severity)7" where it does not.
@@ -68,9 +65,7 @@ struct Writer {
   static constexpr bool reads = false;
   void raw(const void* from, std::size_t size) { bytes.append(static_cast<const char*>(from), size); }
   std::size_t count(std::size_t size, std::size_t) {
-    const auto stored = static_cast<std::uint32_t>(size);
-    if (stored != size) refuse_message("it has too many numbers");
-    raw(&stored, sizeof stored);
+    raw(&size, sizeof size);
     return size;
   }
   std::string& bytes;
@@ -86,7 +81,7 @@ struct Reader {
   }
   /// A number of elements with at least `least` bytes each, which are there.
   std::size_t count(std::size_t, std::size_t least) {
-    std::uint32_t stored = 0;
+    std::size_t stored = 0;
     raw(&stored, sizeof stored);
     if (stored > bytes.size() / least) refuse_message("it names more values than it has");
     return stored;
@@ -107,18 +102,9 @@ int travel_choice(S& stream, int choice, int most) {
   return byte;
 }
 
-template <class T>
-struct element_of {
-  using type = typename T::value_type;
-};
-template <class K, class V>
-struct element_of<std::map<K, V>> {
-  using type = std::pair<K, V>;  // whose key is not constant
-};
-
 template <class S, class T>
 void travel_list(S& stream, T& list) {
-  using Element = typename element_of<std::remove_const_t<T>>::type;
+  using Element = typename T::value_type;
   const std::size_t size = stream.count(list.size(), is_flat<Element> ? sizeof(Element) : 1);
   if constexpr (is_flat<Element> || std::is_same_v<Element, char>) {
     if constexpr (S::reads) list.resize(size);
@@ -172,10 +158,8 @@ void travel_part(Reader& stream, std::shared_ptr<const T>& part) {
   keep_part(stream.parts, number, {made, &type_mark<T>, 0, 0, 0, before - stream.bytes.size()});
 }
 
-/// A curve grows in place: the sender shares its array, and the receiver has one of its own.
 void travel_curve(Writer& stream, const Values& curve);
 void travel_curve(Reader& stream, Values& curve);
-/// Of an analysis that this program has.
 void travel_name(Writer& stream, const std::string_view& name);
 void travel_name(Reader& stream, std::string_view& name);
 
@@ -190,8 +174,12 @@ void travel(S& stream, T& value) {
   } else if constexpr (std::is_enum_v<Plain>) {
     const int choice = travel_choice(stream, static_cast<int>(value), enumerators<Plain>());
     if constexpr (S::reads) value = static_cast<Plain>(choice);
-  } else if constexpr (std::is_same_v<Plain, std::string> || is_a<Plain, std::vector> || is_a<Plain, std::map>) {
+  } else if constexpr (std::is_same_v<Plain, std::string> || is_a<Plain, std::vector>) {
     travel_list(stream, value);
+  } else if constexpr (is_a<Plain, std::map>) {  // whose keys are constant
+    std::vector<std::pair<typename Plain::key_type, typename Plain::mapped_type>> pairs(value.begin(), value.end());
+    travel(stream, pairs);
+    if constexpr (S::reads) value = Plain(pairs.begin(), pairs.end());
   } else if constexpr (is_array<Plain>) {
     for (auto& element : value) travel(stream, element);
   } else if constexpr (is_a<Plain, std::pair>) {
@@ -221,7 +209,7 @@ void travel(S& stream, T& value) {
   } else if constexpr (is_plain<Plain>) {
     boost::pfr::for_each_field(value, [&](auto& field) { travel(stream, field); });
   } else {
-    static_assert(never<T>, "a value of this type does not travel between machines");
+    static_assert(sizeof(T) == 0, "a value of this type does not travel between machines");
   }
 }
 

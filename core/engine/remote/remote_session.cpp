@@ -178,7 +178,7 @@ class RemoteSession final : public ObservationSource {
     state_.round_trip = state_.bytes_per_second = 0;
     const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
     if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
-    was_running_ = newest_->running;
+    was_running_ = newest_->running || asked_to_run_;
     options_.hello.recipe = newest_->recipe;
     options_.hello.path.clear();
   }
@@ -256,8 +256,10 @@ class RemoteSession final : public ObservationSource {
     newest_ = sight.now;
     if (resumes_ && newest_->rebuilds_to < 0 && !newest_->recipe.empty()) {
       if (!newest_->running) queue_.push_back({"run"});
+      asked_to_run_ = !newest_->running;
       resumes_ = false;
     }
+    if (newest_->running) asked_to_run_ = false;
     taken_ = sight.taken;
     ++revision_;
   }
@@ -294,6 +296,7 @@ class RemoteSession final : public ObservationSource {
   double pinged_at_ = 0, heard_at_ = 0;
   bool is_welcome_ = false;
   bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
+  bool asked_to_run_ = false;                   // and has not been seen running since
   std::thread thread_;
 };
 

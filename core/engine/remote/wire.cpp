@@ -76,24 +76,24 @@ void keep_part(ReceivedParts& parts, std::uint64_t number, SharedPart part) {
   parts[number] = std::move(part);
 }
 
+/// A curve grows in place: the sender shares its array, and the receiver has one of its own.
 void travel_curve(Writer& stream, const Values& curve) {
-  std::uint64_t number = 0;
-  const std::uint64_t size = curve.size();
-  if (size == 0) return stream.raw(&number, sizeof number);
+  const std::size_t size = curve.size();
+  if (size == 0) return stream.raw(&size, sizeof size);
   const double* const numbers = curve.span().data();
   const std::shared_ptr<const void> alive(std::make_shared<Values>(curve), numbers);
   SharedPart& part = sent_part(stream.parts, alive).first;
   stream.raw(&part.number, sizeof part.number);
   stream.raw(&size, sizeof size);
-  const std::size_t from = std::min<std::size_t>(part.size, size);
+  const std::size_t from = std::min(part.size, size);
   stream.count(size - from, sizeof(double));
   stream.raw(numbers + from, (size - from) * sizeof(double));
-  part.size = std::max<std::size_t>(part.size, size);
+  part.size = std::max(part.size, size);
 }
 
 void travel_curve(Reader& stream, Values& curve) {
   std::uint64_t number = 0;
-  std::uint64_t size = 0;
+  std::size_t size = 0;
   stream.raw(&number, sizeof number);
   curve = {};
   if (number == 0) return;
@@ -106,20 +106,21 @@ void travel_curve(Reader& stream, Values& curve) {
   // Values that were handed out share the array: it is written behind them only, and replaced when it is full.
   auto numbers = std::static_pointer_cast<double[]>(std::const_pointer_cast<void>(part.value));
   if (size > part.capacity) {
-    part.capacity = std::max<std::size_t>(2 * part.capacity, size);
+    part.capacity = std::max(2 * part.capacity, size);
     const auto larger = std::make_shared_for_overwrite<double[]>(part.capacity);
     std::copy_n(numbers.get(), part.size, larger.get());
     numbers = larger;
   }
   stream.raw(numbers.get() + (size - more), more * sizeof(double));
   part.value = numbers;
-  part.size = std::max<std::size_t>(part.size, size);
+  part.size = std::max(part.size, size);
   part.bytes = part.capacity * sizeof(double);
   part.is_used = true;
   curve = Values(numbers, size);
   keep_part(stream.parts, number, std::move(part));
 }
 
+/// Of an analysis that this program has.
 void travel_name(Writer& stream, const std::string_view& name) {
   const std::string text(name);
   travel(stream, text);
