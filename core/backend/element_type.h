@@ -1,7 +1,6 @@
 // Picks the type of a tensor's elements among all that C++ knows, where a kernel takes any of them.
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "core/io/error.h"
 #include "core/tensor/tensor.h"

@@ -1,6 +1,5 @@
 // Rates of the rotary position code: how fast each pair of a head turns.
 #pragma once
-#include <cmath>
 #include <cstdint>
 
 namespace afterglow {

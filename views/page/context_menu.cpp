@@ -1,6 +1,5 @@
 // The menu of a panel: each line is a command with its key.
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/observation/causes_view.h"

@@ -1,6 +1,5 @@
 // The model in training: layers, task, and the settings that can change during the run.
 #include <algorithm>
-#include <cmath>
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"

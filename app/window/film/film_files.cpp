@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include <cmath>
 #include <cstdio>
 
 #include "app/window/film/video.h"

@@ -2,7 +2,6 @@
 // promises (Gated KalmaNet, algorithm 1, lemmas 3 and 4, appendix C.1).
 #pragma once
 #include <array>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>

@@ -2,7 +2,6 @@
 #include "core/engine/inspection/intervention_runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/analysis/attention/softmax.h"

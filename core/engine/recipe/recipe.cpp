@@ -7,7 +7,6 @@
 #include <limits>
 #include <numbers>
 #include <span>
-#include <utility>
 #include <variant>
 
 #include "core/io/checksum.h"

@@ -15,7 +15,6 @@
 // Gradients, captures, messages and golden files (tests/golden, found by the kind's name) need no further code.
 #pragma once
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,4 @@
 // When the inspected sequence is answered.
-#include <memory>
 #include <optional>
 
 #include "core/engine/analyses/inspected/inspected_view.h"

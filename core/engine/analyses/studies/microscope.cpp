@@ -1,7 +1,6 @@
 // The divergence microscope: two trainings in lockstep from one state that differ in one thing, compared after each
 // step. Equal trainings have distance zero, exactly.
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <memory>
 

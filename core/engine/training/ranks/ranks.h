@@ -1,7 +1,6 @@
 // Processes that train one run together, each on a part of every batch. The core knows only this interface; the program
 // (app/ranks) implements it.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
