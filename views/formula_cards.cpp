@@ -66,9 +66,7 @@ void draw_pinned_card(Frame& frame) {
   const Rect all = window_bounds();
   ImGui::SetNextWindowPos({static_cast<float>(box.x), static_cast<float>(box.bottom() - frame.px(34))});
   ImGui::SetNextWindowSize({static_cast<float>(box.width), static_cast<float>(frame.px(32))});
-  ImGui::Begin("card", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
+  ImGui::Begin("card", nullptr, bare_window);
   const Rect row{box.x, box.bottom() - frame.px(32), std::min(box.width, all.width), frame.px(26)};
   FigureCanvas over(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   const double width = button_width(frame, "Copy formula", Icon::none);

@@ -124,9 +124,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 /// Opens the panel's menu wherever nothing else uses the right button.
 void open_menu_on_right_click(Frame& frame, const Panel& panel) {
   if (!ImGui::IsMouseReleased(1) || frame.state.right_click_is_taken) return;
-  const ImVec2 start = ImGui::GetIO().MouseClickedPos[1];
-  const Point mouse = mouse_place();
-  if (std::hypot(mouse.x - static_cast<double>(start.x), mouse.y - static_cast<double>(start.y)) > frame.px(3)) return;
+  if (is_dragged(frame, 1)) return;
   frame.commands.send("menu", {{"panel", std::string(panel.kind->id)}});
 }
 

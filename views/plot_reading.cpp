@@ -324,18 +324,10 @@ std::vector<Measurement> measure(const Figure& figure, const FigureView& view) {
   for (std::size_t i = 0; i < at_a.size() && i < at_b.size(); ++i) {
     const auto* line = std::get_if<Line>(&figure.series[at_a[i].series]);
     if (!line || line->is_quiet || at_b[i].series != at_a[i].series) continue;
-    Measurement m;
-    m.name = line->name;
-    m.ink = line->ink;
-    m.at_a = at_a[i].y;
-    m.at_b = at_b[i].y;
-    m.difference = m.at_b - m.at_a;
-    m.ratio = m.at_b / m.at_a;
     const Fit fit = fitted(CurveView(line->curve), a, b, x_scale, y_scale);
-    m.slope = fit.slope;
-    m.error = fit.error;
-    m.law = law_text(fit, x_scale, y_scale, unit_of(figure.x));
-    list.push_back(std::move(m));
+    const double from = at_a[i].y, to = at_b[i].y;
+    list.push_back({line->name, line->ink, from, to, to - from, to / from, fit.slope, fit.error,
+                    law_text(fit, x_scale, y_scale, unit_of(figure.x))});
   }
   return list;
 }

@@ -54,8 +54,7 @@ AxisChoice axes_at(const FigureGeometry& geometry, Point place, bool equal_aspec
 }
 
 bool is_line_plot(const Figure& figure) {
-  return std::any_of(figure.series.begin(), figure.series.end(),
-                     [](const Series& s) { return std::holds_alternative<Line>(s); });
+  return std::ranges::any_of(figure.series, [](const Series& s) { return std::holds_alternative<Line>(s); });
 }
 
 void draw_box(const Frame& frame, Point from, Point to, const Rect& plot) {
@@ -68,10 +67,7 @@ void draw_box(const Frame& frame, Point from, Point to, const Rect& plot) {
   canvas.pop_clip();
 }
 
-Point press_place() {
-  const ImVec2 p = ImGui::GetIO().MouseClickedPos[ImGui::IsMouseDown(1) || ImGui::IsMouseReleased(1) ? 1 : 0];
-  return {static_cast<double>(p.x), static_cast<double>(p.y)};
-}
+int pressed_button() { return ImGui::IsMouseDown(1) || ImGui::IsMouseReleased(1) ? 1 : 0; }
 
 /// Drags, wheel and double clicks. Returns true for a plain click.
 bool handle_gestures(const Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotState& state,
@@ -79,8 +75,8 @@ bool handle_gestures(const Frame& frame, const Figure& figure, const FigureGeome
   const ImGuiIO& io = ImGui::GetIO();
   const Point mouse = mouse_place();
   const bool is_box = ImGui::IsMouseDown(1) || ImGui::IsMouseReleased(1) || io.KeyShift;
-  const Point start = press_place();
-  const bool moved = std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3);
+  const Point start = press_place(pressed_button());
+  const bool moved = is_dragged(frame, pressed_button());
   if (hovered && io.MouseWheel != 0) {
     zoom_at(state, geometry, mouse, std::pow(zoom_per_notch, static_cast<double>(io.MouseWheel)),
             axes_at(geometry, mouse, figure.equal_aspect));
@@ -111,9 +107,9 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
     page.dragged_mode = response.hovered_mode;
   }
   if (page.dragged_point.empty() || page.dragged_plot != figure.id) return;
-  const Point mouse = mouse_place(), start = press_place();
+  const Point mouse = mouse_place();
   const bool is_over = !ImGui::IsMouseDown(0);
-  if (std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3)) {
+  if (is_dragged(frame, pressed_button())) {
     const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
     const double y = std::clamp(mouse.y, geometry.plot.y, geometry.plot.bottom());
     response.drag = {page.dragged_point, page.dragged_mode, geometry.x.to_data(x), geometry.y.to_data(y), is_over};
@@ -135,7 +131,7 @@ bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geome
   const bool is_held = page.dragged_cursor != 0 && page.dragged_plot == figure.id;
   if (near != 0 || is_held) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
   if (!is_held) return false;
-  if (std::abs(mouse.x - press_place().x) > frame.px(2)) {
+  if (std::abs(mouse.x - press_place(pressed_button()).x) > frame.px(2)) {
     const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
     move_cursor(state, page.dragged_cursor, geometry.x.to_data(x));
   }
@@ -145,10 +141,10 @@ bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geome
 
 /// A right click without a drag: on a named dot it belongs to the dot, elsewhere it opens the menu.
 void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotResponse& response) {
-  const Point mouse = mouse_place(), start = press_place();
+  const Point mouse = mouse_place();
   if (!response.hovered || !ImGui::IsMouseReleased(1)) return;
   frame.state.right_click_is_taken = true;
-  if (std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3)) return;
+  if (is_dragged(frame, 1)) return;
   if (!response.hovered_point.empty()) {
     response.switched_mode = response.hovered_mode;
     return;

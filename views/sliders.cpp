@@ -67,6 +67,11 @@ double value_at(const Setting& s, double share) {
   return std::clamp(value, s.minimum, s.maximum);
 }
 
+double moved_by(const Setting& s, double value, double steps) {
+  const double wanted = value_at(s, std::clamp(share_of(s, value) + 0.01 * steps, 0.0, 1.0));
+  return s.integer && wanted == value ? std::clamp(value + (steps > 0 ? 1 : -1), s.minimum, s.maximum) : wanted;
+}
+
 double typed_value(const Setting& s, const std::string& text) {
   std::string plain = text;
   for (std::size_t at; (at = plain.find("−")) != std::string::npos;) plain.replace(at, std::string("−").size(), "-");
@@ -129,15 +134,12 @@ int key_steps(Frame& frame, const Setting& setting, const Rect& area) {
   return std::exchange(state.slider_steps, 0);
 }
 
-/// The arrow keys and the wheel; whole numbers move by at least one.
+/// The arrow keys and the wheel.
 void move_by_steps(Frame& frame, const Setting& setting, double value, const Rect& area,
                    const std::function<void(double, bool)>& send) {
   const double steps = key_steps(frame, setting, area) + wheel_steps(frame, setting, area);
   if (steps == 0) return;
-  const double share = std::clamp(share_of(setting, value) + 0.01 * steps, 0.0, 1.0);
-  double wanted = value_at(setting, share);
-  if (setting.integer && wanted == value)
-    wanted = std::clamp(value + (steps > 0 ? 1 : -1), setting.minimum, setting.maximum);
+  const double wanted = moved_by(setting, value, steps);
   if (wanted == value) return;
   send(wanted, false);
   frame.state.edit = {setting.key, wanted, false, false, "", frame.time};

@@ -21,6 +21,8 @@ TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, do
 /// Converts a value to its place on the slider and back; logarithmic or in whole numbers as the setting is.
 double share_of(const Setting& setting, double value);
 double value_at(const Setting& setting, double share);
+/// The value after steps of a hundredth of the slider; whole numbers move by at least one.
+double moved_by(const Setting& setting, double value, double steps);
 /// A typed number: a comma counts as a decimal point, "1e-3" and "1e−3" work; NaN if it is invalid. Clamped to the
 /// setting's limits.
 double typed_value(const Setting& setting, const std::string& text);

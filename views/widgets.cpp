@@ -244,10 +244,6 @@ void card_ground(const Frame& frame, Canvas& canvas, const Rect& box) {
   canvas.stroke_rect(box, frame.px(6), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
 }
 
-}  // namespace
-
-namespace {
-
 struct ReadingWidths {
   double names = 0, values = 0;
 };
@@ -355,17 +351,19 @@ void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
              {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
 }
 
-FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box) {
+FigureCanvas begin_overlay(const Frame& frame, const char* name) {
   const Rect all = window_bounds();
-  const Theme& theme = *frame.look.theme;
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
   ImGui::SetNextWindowFocus();
-  ImGui::Begin(name, nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
-  FigureCanvas canvas = frame.look.canvas();
-  canvas.fill_rect(all, 0, faded(theme.ground, 0.6));
+  ImGui::Begin(name, nullptr, bare_window);
+  return frame.look.canvas();
+}
+
+FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box) {
+  const Theme& theme = *frame.look.theme;
+  FigureCanvas canvas = begin_overlay(frame, name);
+  canvas.fill_rect(window_bounds(), 0, faded(theme.ground, 0.6));
   canvas.fill_rect(box, frame.px(10), theme.panel);
   canvas.stroke_rect(box, frame.px(10), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
   return canvas;
@@ -379,6 +377,16 @@ Rect window_bounds() {
 Point mouse_place() {
   const ImVec2 p = ImGui::GetIO().MousePos;
   return {static_cast<double>(p.x), static_cast<double>(p.y)};
+}
+
+Point press_place(int button) {
+  const ImVec2 p = ImGui::GetIO().MouseClickedPos[button];
+  return {static_cast<double>(p.x), static_cast<double>(p.y)};
+}
+
+bool is_dragged(const Frame& frame, int button) {
+  const Point mouse = mouse_place(), start = press_place(button);
+  return std::hypot(mouse.x - start.x, mouse.y - start.y) > frame.px(3);
 }
 
 }  // namespace afterglow

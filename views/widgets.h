@@ -65,10 +65,19 @@ void reading_box_at(const Frame& frame, const Rect& box, std::span<const Reading
 /// A hint under an area; ends with a full stop.
 void hint_box(const Frame& frame, const Rect& area, std::string_view text);
 
+/// A window without any decoration of Dear ImGui's own.
+constexpr ImGuiWindowFlags bare_window = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                                         ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBackground |
+                                         ImGuiWindowFlags_NoNav;
+/// Begins a window over the whole page; ImGui::End() ends it.
+FigureCanvas begin_overlay(const Frame& frame, const char* name);
 /// Begins a window over the whole page, dimmed, with an empty sheet in `box`; ImGui::End() ends it.
 FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box);
 
 Rect window_bounds();
 Point mouse_place();
+/// The place of the last press of a button, and whether the pointer has moved since so far that it is no click.
+Point press_place(int button);
+bool is_dragged(const Frame& frame, int button);
 
 }  // namespace afterglow

@@ -73,6 +73,34 @@ std::string age_text(const Observation& observation, std::int64_t step) {
   return step == observation.step ? "" : " · as of step " + grouped_number(step);
 }
 
+void add_head_line(Figure& figure, int head, std::size_t heads, int chosen, Curve curve) {
+  constexpr std::size_t max_named = 8;
+  const bool are_many = heads > max_named, is_chosen = head == chosen;
+  if (are_many) figure.labels = LabelPlacement::none;
+  figure.series.push_back(Line{.name = "head " + std::to_string(head),
+                               .curve = std::move(curve),
+                               .ink = are_many && !is_chosen ? Ink(Role::faint) : head_ink(head),
+                               .width = is_chosen ? 2.4 : 1.3});
+}
+
+double max_magnitude(std::span<const float> numbers) {
+  double largest = 0;
+  for (const float number : numbers) {
+    if (std::isfinite(number)) largest = std::max(largest, std::abs(static_cast<double>(number)));
+  }
+  return largest;
+}
+
+HeatMap signed_map(std::string name, int rows, int columns, std::span<const float> numbers, double largest) {
+  const double reach = colour_reach(largest);
+  return {.name = std::move(name),
+          .rows = rows,
+          .cols = columns,
+          .cells = std::vector<double>(numbers.begin(), numbers.end()),
+          .map = ColourMap::diverging,
+          .value = {.range = Range{-reach, reach}}};
+}
+
 std::string grouped_number(std::int64_t number) {
   std::string digits = std::to_string(number);
   const std::size_t sign = number < 0 ? 1 : 0;

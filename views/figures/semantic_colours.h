@@ -1,6 +1,8 @@
 // One meaning for each colour: layers, heads, modes, runs and tokens, the same in every panel.
 #pragma once
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +36,8 @@ class LinesOfColour {
   std::vector<Ink> inks_;
 };
 
+inline constexpr std::array plain_dashes{Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
+
 /// "needs an SKA layer; the preset few-modes has one".
 std::string what_it_needs(LayerTraits any);
 /// Why a panel about layers with a trait is empty: the model has no such layer, or the analysis has not run yet.
@@ -58,9 +62,14 @@ double colour_reach(double largest);
 
 /// The end of a subtitle: " · as of step 1,200" if the result is older than the observation.
 std::string age_text(const Observation& observation, std::int64_t step);
-/// If there are more names than colours, only the selected head is highlighted, and the pointer shows the names of the
-/// others.
-constexpr std::size_t max_named_heads = 8;
+/// The line of one of `heads` heads. If there are more names than colours, only the chosen head is highlighted, and the
+/// pointer shows the names of the others.
+void add_head_line(Figure& figure, int head, std::size_t heads, int chosen, Curve curve);
+
+/// The largest finite magnitude; 0 without one.
+double max_magnitude(std::span<const float> numbers);
+/// A matrix in colours that are symmetric around 0, up to `colour_reach(largest)`.
+HeatMap signed_map(std::string name, int rows, int columns, std::span<const float> numbers, double largest);
 
 /// "1,234,567" with thin groups, for counts.
 std::string grouped_number(std::int64_t number);

@@ -1,9 +1,10 @@
-// Figures before anything is drawn on them, plain lines, and dots of modes.
+// Figures before anything is drawn on them, plain lines, ticks, and dots of modes.
 #pragma once
 #include <complex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/figure/figure.h"
 
@@ -34,6 +35,26 @@ inline void add_level(Figure& figure, double y, std::string label, Ink ink, Dash
 }
 inline void add_moment(Figure& figure, double x, std::string label, Ink ink, Dash dash) {
   figure.reference_lines.push_back({Orientation::vertical, x, std::move(label), ink, dash});
+}
+
+/// first, first + 1, ..: the places of numbered values.
+inline std::vector<double> counted(std::size_t count, double first = 0) {
+  std::vector<double> places;
+  for (std::size_t i = 0; i < count; ++i) places.push_back(first + static_cast<double>(i));
+  return places;
+}
+
+inline Line counted_line(std::string name, std::vector<double> values, double first, Ink ink,
+                         Dash dash = Dash::automatic, double width = 2) {
+  std::vector<double> places = counted(values.size(), first);
+  return line_through(std::move(name), std::move(places), std::move(values), ink, dash, width);
+}
+
+/// A tick for each label, at 0, 1, 2 ..
+inline std::vector<AxisTick> ticks_of(const std::vector<std::string>& labels) {
+  std::vector<AxisTick> ticks;
+  for (const std::string& label : labels) ticks.push_back({static_cast<double>(ticks.size()), label});
+  return ticks;
 }
 
 /// The dot of a mode, with its name as id: "mode 3", or "pair 3" of a Koopman MLP.

@@ -119,8 +119,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
     if (plot && figures[i].id == plot->plot) add_followed(frame, menu, *panel->kind, figures[i], items);
     if (figures[i].id != menu.plot) continue;
     add_curves(frame, figures[i], items);
-    const auto chosen = frame.state.shown_figure.find(menu.panel);
-    const bool is_alone = chosen != frame.state.shown_figure.end() && chosen->second == static_cast<int>(i);
+    const bool is_alone = frame.state.figure_of(menu.panel) == static_cast<int>(i);
     if (figures.size() > 1)
       items.push_back(item("Show only this plot", "", "show",
                            {{"panel", menu.panel}, {"figure", is_alone ? -1 : static_cast<int>(i)}}, is_alone));
@@ -171,13 +170,7 @@ void draw_menu(Frame& frame) {
   menu.items = menu_items(frame, menu);
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
-  ImGui::SetNextWindowPos({0, 0});
-  ImGui::SetNextWindowSize({static_cast<float>(all.width), static_cast<float>(all.height)});
-  ImGui::SetNextWindowFocus();
-  ImGui::Begin("menu", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoNav);
-  FigureCanvas canvas = frame.look.canvas();
+  FigureCanvas canvas = begin_overlay(frame, "menu");
   const double line = frame.px(26), padding = frame.px(5), tick = frame.px(24), gap = frame.px(20);
   double titles = 0, keys = 0;
   for (const MenuItem& entry : menu.items) {

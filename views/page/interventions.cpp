@@ -15,22 +15,16 @@ namespace {
 
 constexpr double fact_height = 23, switch_height = 24;  ///< of its rows, in layout units
 
-struct Knob {
-  const char* key;
-  const char* label;
-  const char* meaning;
-  double minimum, maximum;
-  bool logarithmic, integer, of_head;
-};
-constexpr Knob knobs[] = {
-    {"K", "power K", "Answers use another power; training keeps its own.", 0, 8, false, true, false},
-    {"ridge", "ridge ε", "Answers use another ridge; training keeps its own.", 1e-6, 1, true, false, false},
-    {"gamma", "gain γ", "Answers use another gain on this head's eigenvalues.", 0, 2, false, false, true},
-    {"eta", "gain η", "Answers use another gain on this head's output.", 0, 4, false, false, true}};
-
-double value_of(const HeadSpectrum& head, const Knob& knob) {
-  const std::string_view key = knob.key;
-  return key == "K" ? head.power : key == "ridge" ? head.ridge : key == "gamma" ? head.gamma : head.eta;
+/// The settings of the layer, then those of the head alone; `seen` is the head with its interventions.
+std::vector<Setting> knobs_of(const HeadSpectrum& seen, const HeadSpectrum& trained) {
+  return {{"K", "power K", "", "Answers use another power; training keeps its own.", static_cast<double>(seen.power), 0,
+           8, static_cast<double>(trained.power), false, true},
+          {"ridge", "ridge ε", "", "Answers use another ridge; training keeps its own.", seen.ridge, 1e-6, 1,
+           trained.ridge, true, false},
+          {"gamma", "gain γ", "", "Answers use another gain on this head's eigenvalues.", seen.gamma, 0, 2,
+           trained.gamma, false, false},
+          {"eta", "gain η", "", "Answers use another gain on this head's output.", seen.eta, 0, 4, trained.eta, false,
+           false}};
 }
 
 /// One chip for each head, lit while the head is on; a click selects the head, a click on the selected head switches it
@@ -107,7 +101,8 @@ double draw_awaited(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   row_text(frame.look, canvas, {area.x, area.y + head, area.width, frame.px(fact_height)},
            "Appears with the first spectrum.", {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
-  return head + frame.px(fact_height + 2 * switch_height + static_cast<double>(std::size(knobs)) * slider_height);
+  return head +
+         frame.px(fact_height + 2 * switch_height + static_cast<double>(knobs_of({}, {}).size()) * slider_height);
 }
 
 /// Of a Koopman MLP only modes can be changed.
@@ -145,21 +140,12 @@ double draw_interference(Frame& frame, const Rect& area) {
   y += draw_head_switches(frame, *trained, row(switch_height));
   y += draw_mode_switch(frame, trained->layer, trained->head, seen.eigenvalues.size(),
                         inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
-  for (const Knob& knob : knobs) {
-    const Setting setting{std::string("override ") + knob.key,
-                          knob.label,
-                          "",
-                          knob.meaning,
-                          value_of(seen, knob),
-                          knob.minimum,
-                          knob.maximum,
-                          value_of(*trained, knob),
-                          knob.logarithmic,
-                          knob.integer};
+  for (const Setting& knob : knobs_of(seen, *trained)) {
+    Setting setting = knob;
+    setting.key = "override " + knob.key;
     y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
-      std::vector<CommandField> fields{
-          {"layer", std::int64_t{trained->layer}}, {"key", std::string(knob.key)}, {"to", value}};
-      if (knob.of_head) fields.emplace_back("head", std::int64_t{trained->head});
+      std::vector<CommandField> fields{{"layer", std::int64_t{trained->layer}}, {"key", knob.key}, {"to", value}};
+      if (knob.key == "gamma" || knob.key == "eta") fields.emplace_back("head", std::int64_t{trained->head});
       if (is_live) fields.emplace_back("live", true);
       frame.commands.send("override", fields);
     });

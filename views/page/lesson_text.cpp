@@ -31,9 +31,7 @@ void move_by_keys(Frame& frame, const LessonNumber& number, const Setting& setti
   if (state.focused_slider != key) return;
   const int steps = std::exchange(state.slider_steps, 0);
   if (steps == 0) return;
-  double wanted = value_at(setting, std::clamp(share_of(setting, setting.value) + 0.01 * steps, 0.0, 1.0));
-  if (setting.integer && wanted == setting.value)
-    wanted = std::clamp(setting.value + (steps > 0 ? 1 : -1), setting.minimum, setting.maximum);
+  const double wanted = moved_by(setting, setting.value, steps);
   if (wanted != setting.value) send_number(frame, number, wanted, false);
 }
 

@@ -1,7 +1,6 @@
 // The text of a lesson: words, formulas and numbers that can be dragged, broken into lines.
 #pragma once
 #include <map>
-#include <string>
 #include <vector>
 
 #include "core/engine/recipe/lesson_lines.h"

@@ -18,6 +18,11 @@ struct PanelDrawing {
 /// below them, all of it for a model without a tokenizer.
 Rect draw_prompt_row(Frame& frame, const Rect& area);
 
+/// Sliders of at least this width in layout units, in rows at the top of an area, one row in a low one; returns their
+/// height, or 0 if fewer than two fit next to each other.
+double draw_slider_rows(const Frame& frame, const std::vector<Setting>& knobs, double min_width, const Rect& area,
+                        const std::function<void(const Setting& knob, const Rect& place)>& draw);
+
 /// "fit weights" at the right end of the row if the user has moved eigenvalues; returns its left edge.
 double draw_surgery_chip(Frame& frame, double right, const Rect& row);
 

@@ -1,8 +1,10 @@
-// The line in which a prompt is typed, above the panels about a sequence.
+// Above the plots of a panel: the line in which a prompt is typed, and rows of sliders.
+#include <algorithm>
 #include <utility>
 
 #include "views/panel.h"
 #include "views/panels/panel_draws.h"
+#include "views/sliders.h"
 #include "views/text_field.h"
 #include "views/widgets.h"
 
@@ -47,6 +49,19 @@ Rect draw_prompt_row(Frame& frame, const Rect& area) {
       {small_size, FontFace::regular, press.hovered ? frame.look.theme->text : frame.look.theme->faint, Anchor::start});
   if (press.clicked) frame.state.edit = {prompt_key, 0, true, true, "", -1};
   return below;
+}
+
+double draw_slider_rows(const Frame& frame, const std::vector<Setting>& knobs, double min_width, const Rect& area,
+                        const std::function<void(const Setting& knob, const Rect& place)>& draw) {
+  const double row = frame.px(slider_height), gap = frame.px(14), most = static_cast<double>(knobs.size());
+  const auto columns = static_cast<std::size_t>(std::clamp(area.width / (frame.px(min_width) + gap), 0.0, most));
+  if (columns < 2) return 0;
+  const std::size_t rows = area.height < frame.px(420) ? 1 : (knobs.size() + columns - 1) / columns;
+  const double width = (area.width - gap) / static_cast<double>(columns) - gap;
+  for (std::size_t i = 0; i < std::min(knobs.size(), rows * columns); ++i)
+    draw(knobs[i], {area.x + gap + static_cast<double>(i % columns) * (width + gap),
+                    area.y + static_cast<double>(i / columns) * row, width, row});
+  return static_cast<double>(rows) * row;
 }
 
 }  // namespace afterglow

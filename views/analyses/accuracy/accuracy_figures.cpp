@@ -23,7 +23,10 @@ std::size_t index_of_cell(const AccuracyGrid& grid, std::size_t row, std::size_t
 HeatMap map_of(const AccuracyGrid& grid, std::int64_t examples) {
   HeatMap map{.name = "accuracy",
               .rows = static_cast<int>(grid.bindings.size()),
-              .cols = static_cast<int>(grid.lengths.size())};
+              .cols = static_cast<int>(grid.lengths.size()),
+              .value = {.label = "accuracy", .range = Range{0, 1}},
+              .shows_numbers = true,
+              .nan_is_blank = true};
   std::vector<double> cells;
   for (std::size_t row = 0; row < grid.bindings.size(); ++row) {
     map.row_labels.push_back(std::to_string(grid.bindings[grid.bindings.size() - 1 - row]));
@@ -35,9 +38,6 @@ HeatMap map_of(const AccuracyGrid& grid, std::int64_t examples) {
   }
   for (const int length : grid.lengths) map.col_labels.push_back(std::to_string(length));
   map.cells = std::move(cells);
-  map.value.label = "accuracy";
-  map.value.range = Range{0, 1};
-  map.shows_numbers = map.nan_is_blank = true;
   return map;
 }
 
@@ -58,14 +58,11 @@ Figure grid_figure(const AccuracyView& view, const AccuracyGrid& grid) {
       sheet(std::string(id_prefix) + grid.task, grid.task,
             grid.is_own ? "the model was trained on this task with " + grouped_number(view.own_length) + " tokens"
                         : "the model was never trained on this task",
-            {.label = "length", .unit = "tokens"}, {"key-value pairs"});
+            {.label = "length", .unit = "tokens"}, {"key-value pairs"}, LabelPlacement::none);
   HeatMap map = map_of(grid, view.examples);
-  for (std::size_t i = 0; i < map.col_labels.size(); ++i)
-    figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
-  for (std::size_t i = 0; i < map.row_labels.size(); ++i)
-    figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
+  figure.x.ticks = ticks_of(map.col_labels);
+  figure.y.ticks = ticks_of(map.row_labels);
   figure.series.emplace_back(std::move(map));
-  figure.labels = LabelPlacement::none;
   figure.table = table_of(grid);
   return figure;
 }

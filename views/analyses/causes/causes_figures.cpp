@@ -97,13 +97,11 @@ Figure lens_map(const LogitLensView& view) {
               .rows = static_cast<int>(view.depths.size()),
               .cols = view.tokens,
               .cells = view.answer,
-              .row_labels = view.depths};
-  for (std::size_t d = 0; d < view.depths.size(); ++d)
-    figure.y.ticks.push_back({static_cast<double>(d), view.depths[d]});
+              .value = {.label = "probability", .range = Range{0, 1}},
+              .row_labels = view.depths,
+              .nan_is_blank = true};
+  figure.y.ticks = ticks_of(view.depths);
   for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
-  map.value.label = "probability";
-  map.value.range = Range{0, 1};
-  map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));
   std::vector<std::string> depths, hooks, tokens;
   std::vector<double> positions;
@@ -148,14 +146,12 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
               .rows = static_cast<int>(view.keys.size()) + 1,
               .cols = static_cast<int>(view.tokens.size()),
               .cells = std::move(cells),
-              .row_labels = view.keys};
+              .value = {.label = "held-out accuracy", .range = Range{0, 1}},
+              .row_labels = view.keys,
+              .nan_is_blank = true};
   map.row_labels.emplace_back("shuffled");
-  for (std::size_t r = 0; r < map.row_labels.size(); ++r)
-    figure.y.ticks.push_back({static_cast<double>(r), map.row_labels[r]});
+  figure.y.ticks = ticks_of(map.row_labels);
   for (const TokenView& token : view.tokens) map.col_labels.push_back(token.label);
-  map.value.label = "held-out accuracy";
-  map.value.range = Range{0, 1};
-  map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));
   std::vector<std::string> keys, tokens;
   std::vector<double> positions, accuracy, shuffled;
@@ -194,28 +190,17 @@ Figure transplant_answers(const TransplantView& view) {
   return figure;
 }
 
-Figure state_figure(const StatePart& part, const TransplantView& view, bool is_clean, double reach) {
+Figure state_figure(const StatePart& part, const TransplantView& view, bool is_clean) {
   Figure figure = sheet("transplant_" + part.name + (is_clean ? "_clean" : "_corrupted"),
                         part.name + (is_clean ? ", clean" : ", corrupted"),
                         "head " + std::to_string(view.shown_head) + ", after token " + std::to_string(view.token),
                         {.label = "column of the state", .integer_ticks = true},
                         {.label = "row of the state", .integer_ticks = true});
-  const std::vector<float>& numbers = is_clean ? part.clean : part.corrupted;
-  figure.series.push_back(HeatMap{.name = part.name,
-                                  .rows = part.rows,
-                                  .cols = part.columns,
-                                  .cells = std::vector<double>(numbers.begin(), numbers.end()),
-                                  .map = ColourMap::diverging,
-                                  .value = {.label = part.name, .range = Range{-reach, reach}}});
+  HeatMap map = signed_map(part.name, part.rows, part.columns, is_clean ? part.clean : part.corrupted,
+                           std::max(max_magnitude(part.clean), max_magnitude(part.corrupted)));
+  map.value.label = part.name;
+  figure.series.emplace_back(std::move(map));
   return figure;
-}
-
-double reach_of(const StatePart& part) {
-  float most = 0;
-  for (const auto* numbers : {&part.clean, &part.corrupted}) {
-    for (const float value : *numbers) most = std::isfinite(value) ? std::max(most, std::abs(value)) : most;
-  }
-  return colour_reach(most);
 }
 
 }  // namespace
@@ -357,7 +342,7 @@ std::vector<Figure> transplant_figures(const Observation& observation, const Sel
     return {};
   std::vector<Figure> figures{transplant_answers(view)};
   for (const StatePart& part : view.parts) {
-    for (const bool is_clean : {true, false}) figures.push_back(state_figure(part, view, is_clean, reach_of(part)));
+    for (const bool is_clean : {true, false}) figures.push_back(state_figure(part, view, is_clean));
   }
   return figures;
 }

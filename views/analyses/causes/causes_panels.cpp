@@ -93,13 +93,12 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
   }
 }
 
-/// Above the grid: a sentence about its brightest cell, or the cell under the pointer. Returns the height used.
-double draw_patch_sentence(const Frame& frame, const std::string& text, const Rect& area) {
+/// Above the grid: a sentence about its brightest cell, or the cell under the pointer.
+void draw_patch_sentence(const Frame& frame, const std::string& text, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   text_lines(frame.look, canvas, area,
              wrapped_text(canvas, text, area.width, frame.px(body_size), FontFace::regular, 2), frame.px(sentence_line),
              {body_size, FontFace::regular, frame.look.theme->text, Anchor::start});
-  return 2 * frame.px(sentence_line) + frame.px(4);
 }
 
 /// The grids that fit, the most informative ones first.
@@ -137,13 +136,6 @@ void choose_cell(Frame& frame, const PatchView& view, int row, int token) {
                         {{"layer", std::int64_t{of.layer}}, {"part", of.place}, {"token", std::int64_t{token}}});
 }
 
-bool was_clicked(const Frame& frame) {
-  const ImVec2 start = ImGui::GetIO().MouseClickedPos[0];
-  const Point mouse = mouse_place();
-  return ImGui::IsMouseReleased(0) &&
-         std::hypot(mouse.x - static_cast<double>(start.x), mouse.y - static_cast<double>(start.y)) < frame.px(3);
-}
-
 /// The grids; returns the text of the cell under the pointer.
 std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const Rect& area) {
   const PatchView& view = *frame.seen().patch;
@@ -166,7 +158,7 @@ std::string draw_grids(Frame& frame, const std::vector<Figure>& figures, const R
     const auto token = static_cast<int>(std::lround(response.place->x));
     if (row < 0 || token < 0 || token >= view.tokens) continue;
     said = patch_cell_text(view, row, token);
-    if (was_clicked(frame)) choose_cell(frame, view, row, token);
+    if (ImGui::IsMouseReleased(0) && !is_dragged(frame, 0)) choose_cell(frame, view, row, token);
   }
   return said;
 }
@@ -220,18 +212,8 @@ double draw_patch_controls(Frame& frame, const Rect& row) {
   return row.width < frame.px(420) ? measure : draw_grid_chips(frame, measure, row);
 }
 
-double largest_of(const StatePart& part) {
-  double most = 1e-30;
-  for (const auto* numbers : {&part.clean, &part.corrupted}) {
-    for (const float value : *numbers) {
-      if (std::isfinite(value)) most = std::max(most, static_cast<double>(std::abs(value)));
-    }
-  }
-  return most;
-}
-
 void draw_state(const Frame& frame, const StatePart& part, const std::vector<float>& numbers, const Rect& box) {
-  const double most = largest_of(part);
+  const double most = std::max({1e-30, max_magnitude(part.clean), max_magnitude(part.corrupted)});
   std::vector<Color> cells;
   for (const float value : numbers)
     cells.push_back(map_color(*frame.look.theme, ColourMap::diverging, 0.5 + 0.5 * static_cast<double>(value) / most));

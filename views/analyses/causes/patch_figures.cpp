@@ -82,27 +82,32 @@ std::vector<TableColumn> table_of(const PatchView& view, const std::vector<int>&
   return table;
 }
 
+HeatMap share_map(const char* name, int rows, int columns) {
+  return {.name = name,
+          .rows = rows,
+          .cols = columns,
+          .map = ColourMap::diverging,
+          .value = {.label = name, .range = Range{-1, 1}},
+          .nan_is_blank = true};
+}
+
 Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& subtitle) {
   const std::vector<int> rows = rows_of(view, grid.group);
   Figure figure =
       sheet(std::string(grid.id), std::string(grid.title), subtitle,
             {.label = "token", .ticks = token_ticks(view.pair.clean, view.pair.asked, view.pair.changed)}, {"place"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
-  HeatMap map{.name = "share restored", .rows = static_cast<int>(rows.size()), .cols = view.tokens};
+  HeatMap map = share_map("share restored", static_cast<int>(rows.size()), view.tokens);
   std::vector<double> cells;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const PatchRow& row = view.rows[static_cast<std::size_t>(rows[r])];
     map.row_labels.push_back(row.label);
-    figure.y.ticks.push_back({static_cast<double>(r), row.label});
     for (int t = 0; t < view.tokens; ++t)
       cells.push_back(shown_share(view, view.cell(static_cast<std::size_t>(rows[r]), t)));
   }
   map.cells = std::move(cells);
+  figure.y.ticks = ticks_of(map.row_labels);
   for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
-  map.map = ColourMap::diverging;
-  map.value.label = "share restored";
-  map.value.range = Range{-1, 1};
-  map.nan_is_blank = true;
   figure.series.emplace_back(std::move(map));
   if (Scatter dots = exact_dots(view, rows); !dots.points.empty()) figure.series.emplace_back(std::move(dots));
   figure.labels = LabelPlacement::none;
@@ -188,16 +193,12 @@ Figure path_figure(const PatchView& view, const std::string& subtitle) {
   Figure figure = sheet(patch_path_id, "Paths from part to part", subtitle, {"to"}, {"from"});
   figure.subject = view.pair.clean_label + " or " + view.pair.corrupted_label;
   const std::size_t count = view.parts.size();
-  HeatMap map{.name = "share along the path"};
-  map.rows = map.cols = static_cast<int>(count) - 1;
-  std::vector<double> cells;
+  HeatMap map = share_map("share along the path", static_cast<int>(count) - 1, static_cast<int>(count) - 1);
+  std::vector<double> cells, shares;
   std::vector<std::string> from, to;
-  std::vector<double> shares;
   for (std::size_t sender = 0; sender + 1 < count; ++sender) {
     map.row_labels.push_back(view.parts[sender]);
     map.col_labels.push_back(view.parts[sender + 1]);
-    figure.y.ticks.push_back({static_cast<double>(sender), view.parts[sender]});
-    figure.x.ticks.push_back({static_cast<double>(sender), view.parts[sender + 1]});
     for (std::size_t receiver = 1; receiver < count; ++receiver) {
       cells.push_back(view.paths[sender * count + receiver]);
       if (receiver <= sender) continue;
@@ -207,10 +208,9 @@ Figure path_figure(const PatchView& view, const std::string& subtitle) {
     }
   }
   map.cells = std::move(cells);
-  map.map = ColourMap::diverging;
-  map.value.label = "share along the path";
-  map.value.range = Range{-1, 1};
-  map.shows_numbers = map.nan_is_blank = true;
+  map.shows_numbers = true;
+  figure.x.ticks = ticks_of(map.col_labels);
+  figure.y.ticks = ticks_of(map.row_labels);
   figure.series.emplace_back(std::move(map));
   figure.table = {{"from", from}, {"to", to}, {"exact", shares}};
   return figure;

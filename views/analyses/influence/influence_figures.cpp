@@ -289,16 +289,11 @@ std::string entry_name(const RaceView& race, const RaceEntry& entry) {
   return entry.tail.label + (has_trained(race) ? ", " + weights_text(entry) : "");
 }
 
-std::string one_percent_text(const RaceView& race, const InfluenceTail& tail) {
+std::string one_percent_text(const RaceView& race, const InfluenceTail& tail, bool is_short = false) {
   if (std::isnan(tail.one_percent_lag)) return "no influence";
-  if (std::isinf(tail.one_percent_lag)) return "above 1 % up to lag " + grouped_number(race.tokens - 1 - race.source);
-  return "falls to 1 % at lag " + number_text(tail.one_percent_lag, 3);
-}
-
-std::string short_one_percent_text(const RaceView& race, const InfluenceTail& tail) {
-  if (std::isnan(tail.one_percent_lag)) return "no influence";
-  if (std::isinf(tail.one_percent_lag)) return "over 1 % to lag " + grouped_number(race.tokens - 1 - race.source);
-  return "1 % at lag " + number_text(tail.one_percent_lag, 3);
+  if (std::isinf(tail.one_percent_lag))
+    return (is_short ? "over 1 % to lag " : "above 1 % up to lag ") + grouped_number(race.tokens - 1 - race.source);
+  return (is_short ? "1 % at lag " : "falls to 1 % at lag ") + number_text(tail.one_percent_lag, 3);
 }
 
 double first_value(const InfluenceTail& tail) {
@@ -415,19 +410,10 @@ Figure state_column(const RaceView& race, std::size_t column) {
   Figure figure{.id = column_id(race, column) + "_state"};
   figure.title = entry_name(race, entry);  // heads the column; short, so that the cost fits next to it
   figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
-  figure.x.label = "column of the state";
-  figure.y.label = "row of the state";
-  figure.x.integer_ticks = figure.y.integer_ticks = true;
-  double reach = 0;
-  for (const float v : entry.state) {
-    if (std::isfinite(v)) reach = std::max(reach, std::abs(static_cast<double>(v)));
-  }
-  figure.series.push_back(HeatMap{.name = "state",
-                                  .rows = entry.state_rows,
-                                  .cols = entry.state_columns,
-                                  .cells = std::vector<double>(entry.state.begin(), entry.state.end()),
-                                  .map = ColourMap::diverging,
-                                  .value = {.range = Range{-colour_reach(reach), colour_reach(reach)}}});
+  figure.x = {.label = "column of the state", .integer_ticks = true};
+  figure.y = {.label = "row of the state", .integer_ticks = true};
+  figure.series.push_back(
+      signed_map("state", entry.state_rows, entry.state_columns, entry.state, max_magnitude(entry.state)));
   return figure;
 }
 
@@ -554,7 +540,7 @@ std::vector<std::string> race_head(const RaceView& race, const RaceEntry& entry)
   const std::string law = law_text(entry.tail.fit);
   const std::size_t other = std::min(law.find(", or "), law.size());
   lines.insert(lines.end(), {bytes_text(entry.state_bytes), number_text(entry.step_ms, 2) + " ms per token",
-                             short_one_percent_text(race, entry.tail), law.substr(0, other)});
+                             one_percent_text(race, entry.tail, true), law.substr(0, other)});
   if (other < law.size()) lines.push_back(law.substr(other + 2));
   return lines;
 }

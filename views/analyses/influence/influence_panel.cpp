@@ -184,15 +184,14 @@ void draw_race_columns(Frame& frame, const std::vector<Figure>& figures, const R
   const std::size_t columns = (figures.size() - race_overviews) / race_figures_of_a_layer;
   const double width = area.width / static_cast<double>(columns);
   const double height = (area.height - top - head) / static_cast<double>(race_figures_of_a_layer);
-  PlotOptions options;
-  options.shows_caption = false;
   for (std::size_t i = 0; i < std::min(columns, race.entries.size()); ++i) {
     const double x = area.x + static_cast<double>(i) * width;
     draw_race_head(frame, race, race.entries[i], {x + frame.px(8), area.y + top, width - frame.px(12), head});
     for (std::size_t place = 0; place < race_figures_of_a_layer; ++place) {
       const Figure& figure = figures[race_overviews + i * race_figures_of_a_layer + place];
       plot_widget(frame, figure,
-                  {x, area.y + top + head + static_cast<double>(place) * height, width - gap, height - gap}, options);
+                  {x, area.y + top + head + static_cast<double>(place) * height, width - gap, height - gap},
+                  {.shows_caption = false});
     }
   }
 }
@@ -254,56 +253,36 @@ double draw_routing_controls(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, row.right(), row, heads, std::min(frame.state.selection.head, heads - 1));
 }
 
-/// A number of theorem 12's network, in the command `influence` under "retrieval".
-struct RetrievalKnob {
-  const char *key, *label, *meaning;
-  double value, minimum, maximum, initial;
-  bool is_logarithmic, is_whole;
-};
-
-std::array<RetrievalKnob, 5> retrieval_knobs(const RetrievalView& view) {
-  return {RetrievalKnob{"beta", "Kernel exponent β", "The feedback's gain is 1 − β.", view.beta, 0.05, 0.95, 0.5, false,
-                        false},
-          {"jumps", "Macro-layers k", "Number of layers that carry the signal on.", static_cast<double>(view.jumps), 1,
-           4, 2, false, true},
-          {"source", "Selected token τ*", "The token whose signal is kept.", static_cast<double>(view.source), 0,
-           static_cast<double>(std::min(64, view.tokens - 4)), 4, false, true},
-          {"leak", "Leak of the selector", "Share of every other signal that the selector lets through.", view.leak,
-           1e-8, 1, 1e-4, true, false},
-          {"freeze_step", "Step of the failed freeze", "The state of the other layer keeps the share e^−Δ per token.",
-           view.freeze_step, 0.01, 2, 0.2, true, false}};
+/// The numbers of theorem 12's network, in the command `influence` under "retrieval".
+std::vector<Setting> retrieval_knobs(const RetrievalView& view) {
+  return {
+      {"beta", "Kernel exponent β", "", "The feedback's gain is 1 − β.", view.beta, 0.05, 0.95, 0.5, false, false},
+      {"jumps", "Macro-layers k", "", "Number of layers that carry the signal on.", static_cast<double>(view.jumps), 1,
+       4, 2, false, true},
+      {"source", "Selected token τ*", "", "The token whose signal is kept.", static_cast<double>(view.source), 0,
+       static_cast<double>(std::min(64, view.tokens - 4)), 4, false, true},
+      {"leak", "Leak of the selector", "", "Share of every other signal that the selector lets through.", view.leak,
+       1e-8, 1, 1e-4, true, false},
+      {"freeze_step", "Step of the failed freeze", "", "The state of the other layer keeps the share e^−Δ per token.",
+       view.freeze_step, 0.01, 2, 0.2, true, false}};
 }
 
 /// The sliders in rows above the plots, if they fit.
 void draw_retrieval(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const RetrievalView* view = frame.seen().retrieval.get();
-  const double knob_width = frame.px(170), row = frame.px(slider_height), gap = frame.px(14);
-  const auto columns = static_cast<std::size_t>(std::clamp(area.width / (knob_width + gap), 0.0, 5.0));
-  if (!view || columns < 2 || area.height < frame.px(260)) return draw_figure_grid(frame, panel, figures, area);
-  const std::array<RetrievalKnob, 5> knobs = retrieval_knobs(*view);
-  const std::size_t rows = area.height < frame.px(420) ? 1 : (knobs.size() + columns - 1) / columns;
-  const double width = (area.width - gap) / static_cast<double>(columns) - gap;
-  for (std::size_t i = 0; i < std::min(knobs.size(), rows * columns); ++i) {
-    const RetrievalKnob& knob = knobs[i];
-    const Setting setting{std::string("retrieval.") + knob.key,
-                          knob.label,
-                          "",
-                          knob.meaning,
-                          knob.value,
-                          knob.minimum,
-                          knob.maximum,
-                          knob.initial,
-                          knob.is_logarithmic,
-                          knob.is_whole};
-    const Rect place{area.x + gap + static_cast<double>(i % columns) * (width + gap),
-                     area.y + static_cast<double>(i / columns) * row, width, row};
-    value_slider(frame, setting, place, [&](double value, bool) {
+  if (!view || area.height < frame.px(260)) return draw_figure_grid(frame, panel, figures, area);
+  const auto draw = [&](const Setting& knob, const Rect& place) {
+    Setting own = knob;
+    own.key = "retrieval." + knob.key;
+    value_slider(frame, own, place, [&](double value, bool) {
       nlohmann::json number = value;
-      if (knob.is_whole) number = static_cast<std::int64_t>(std::lround(value));
+      if (knob.integer) number = static_cast<std::int64_t>(std::lround(value));
       frame.commands.send(Command{"influence", nlohmann::json{{"retrieval", {{knob.key, number}}}}.dump()});
     });
-  }
-  const double above = static_cast<double>(rows) * row + frame.px(4);
+  };
+  const double rows = draw_slider_rows(frame, retrieval_knobs(*view), 170, area, draw);
+  if (rows == 0) return draw_figure_grid(frame, panel, figures, area);
+  const double above = rows + frame.px(4);
   draw_figure_grid(frame, panel, figures, {area.x, area.y + above, area.width, area.height - above});
 }
 

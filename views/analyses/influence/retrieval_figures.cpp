@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/engine/observation/influence_theory.h"
-#include "core/io/number_text.h"
 #include "views/analyses/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
@@ -70,14 +69,13 @@ std::string margin_text(const RetrievalView& view) {
 Figure margin_figure(const RetrievalView& view) {
   Figure figure = lag_figure("retrieval_margin", "Margin", "transport score");
   figure.subtitle = margin_text(view);
-  Line own = styled(lag_line("token " + std::to_string(view.source), view.lags, view.scores, 1, 0),
-                    {.ink = layer_ink(view.kind), .width = 2.6});
-  Line others = styled(lag_line("all other tokens together", view.lags, view.competitors, 1, 1e-14),
-                       {.ink = Role::warning, .dash = Dash::short_dash});
   std::vector<double> margins;
   for (std::size_t i = 0; i < view.scores.size(); ++i) margins.push_back(view.scores[i] - view.competitors[i]);
-  Line margin = styled(lag_line("margin", view.lags, margins, 1, 1e-14), {.ink = Role::text, .width = 1.3});
-  for (Line* line : {&own, &margin, &others}) figure.series.emplace_back(std::move(*line));
+  figure.series.push_back(styled(lag_line("token " + std::to_string(view.source), view.lags, view.scores, 1, 0),
+                                 {.ink = layer_ink(view.kind), .width = 2.6}));
+  figure.series.push_back(styled(lag_line("margin", view.lags, margins, 1, 1e-14), {.ink = Role::text, .width = 1.3}));
+  figure.series.push_back(styled(lag_line("all other tokens together", view.lags, view.competitors, 1, 1e-14),
+                                 {.ink = Role::warning, .dash = Dash::short_dash}));
   figure.series.emplace_back(law_line(view, number_text(view.low, 3) + " l^ν ≤ score", view.low, 1, Dash::dotted));
   figure.series.emplace_back(
       law_line(view, "score ≤ " + number_text(view.high, 3) + " l^ν", view.high, 1, Dash::dotted));
@@ -88,21 +86,19 @@ Figure profile_figure(const RetrievalView& view) {
   Figure figure = lag_figure("retrieval_profile", "Profile", "profile p_t");
   figure.x.label = "token t + 1";
   figure.x.unit.clear();
-  std::vector<double> places;
+  const std::vector<double> places = counted(view.profile.size(), 1);
   double low = INFINITY, high = 0;
   for (std::size_t t = 0; t < view.profile.size(); ++t) {
-    places.push_back(static_cast<double>(t) + 1);
-    const double constant = view.profile[t] / std::pow(places.back(), 1 - view.beta);
+    const double constant = view.profile[t] / std::pow(places[t], 1 - view.beta);
     low = std::min(low, constant);
     high = std::max(high, constant);
   }
   figure.subtitle = "between " + number_text(low, 3) + " and " + number_text(high, 3) + " times (t + 1)^(1 − β)";
-  Line own = styled(lag_line("written", places, view.profile, 1, 0), {.ink = layer_ink(view.kind), .width = 2.2});
-  Line law =
+  figure.series.push_back(
+      styled(lag_line("written", places, view.profile, 1, 0), {.ink = layer_ink(view.kind), .width = 2.2}));
+  figure.series.push_back(
       styled(lag_line("(t + 1)^" + number_text(1 - view.beta, 2), places, powers_of(places, 1 - view.beta), low, 0),
-             {.ink = Role::dim, .dash = Dash::dashed});
-  figure.series.emplace_back(std::move(own));
-  figure.series.emplace_back(std::move(law));
+             {.ink = Role::dim, .dash = Dash::dashed}));
   return figure;
 }
 

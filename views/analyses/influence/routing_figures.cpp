@@ -17,16 +17,18 @@ namespace afterglow {
 namespace {
 
 constexpr int freeze_window = 16;  ///< consecutive tokens over which time may stand still
+constexpr double least_positive = std::numeric_limits<double>::denorm_min();  ///< a log axis cannot show 0
 
 /// A matrix [T*T] of reading tokens (down) and read tokens (to the right); its upper half is blank.
 Figure matrix_figure(const RoutingView& routing, const std::string& id, const std::string& title,
                      const std::vector<float>& matrix, const std::string& quantity, bool has_signs) {
   Figure figure = sheet(id, title, "", {.label = "source token τ", .integer_ticks = true},
                         {.label = "token t", .integer_ticks = true});
-  HeatMap map{.name = quantity};
-  map.rows = map.cols = routing.tokens;
-  map.nan_is_blank = true;
-  map.value.label = quantity;
+  HeatMap map{.name = quantity,
+              .rows = routing.tokens,
+              .cols = routing.tokens,
+              .value = {.label = quantity},
+              .nan_is_blank = true};
   const auto T = static_cast<std::size_t>(std::max(routing.tokens, 0));
   std::vector<double> cells(T * T, std::numeric_limits<double>::quiet_NaN());
   double largest = 0;
@@ -49,9 +51,7 @@ Figure matrix_figure(const RoutingView& routing, const std::string& id, const st
 }
 
 Line token_line(const std::string& name, const std::vector<double>& values, Ink ink) {
-  std::vector<double> x(values.size());
-  for (std::size_t t = 0; t < x.size(); ++t) x[t] = static_cast<double>(t);
-  return line_through(name, std::move(x), values, ink, Dash::solid);
+  return counted_line(name, values, 0, ink, Dash::solid);
 }
 
 Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity) {
@@ -81,20 +81,15 @@ Figure hop_profiles_figure(const RoutingView& routing) {
   figure.y.scale = Scale::log;
   const std::size_t last = routing.hop_profiles.size() - 1;
   for (std::size_t k = 0; k <= last; ++k) {
-    std::vector<double> lags, values;
-    for (std::size_t t = 1; t < routing.hop_profiles[k].size(); ++t) {
-      const double value = std::abs(routing.hop_profiles[k][t]);
-      if (!(value > 0)) continue;  // fewer tokens than hops
-      lags.push_back(static_cast<double>(t));
-      values.push_back(value);
-    }
-    Line line = token_line(k == last ? "all hops" : k == 0 ? "1 hop" : std::to_string(k + 1) + " hops", {}, Ink());
-    line.curve.x = std::move(lags);
-    line.curve.y = std::move(values);
-    line.ink = k == last ? layer_ink(routing.kind) : Ink(static_cast<int>(k));
-    line.dash = k == last ? Dash::solid : Dash::automatic;
-    line.width = k == last ? 2.4 : 1.4;
-    figure.series.emplace_back(std::move(line));
+    std::vector<double> values;  // 0 at lag 0, and with fewer tokens than hops
+    for (const double value : routing.hop_profiles[k]) values.push_back(values.empty() ? 0 : std::abs(value));
+    const Line line = lag_line(k == last ? "all hops"
+                               : k == 0  ? "1 hop"
+                                         : std::to_string(k + 1) + " hops",
+                               counted(values.size()), values, 1, least_positive);
+    figure.series.push_back(styled(line, {.ink = k == last ? layer_ink(routing.kind) : Ink(static_cast<int>(k)),
+                                          .dash = k == last ? Dash::solid : Dash::automatic,
+                                          .width = k == last ? 2.4 : 1.4}));
   }
   return figure;
 }
@@ -198,18 +193,8 @@ Figure freeze_figure(const RoutingView& routing) {
   figure.subtitle = "worst constant c = " + number_text(constant, 3) + " over " + std::to_string(window) +
                     (constant > 1e-3 ? " tokens: time does not stand still" : " tokens: time can stand still");
   const auto line = [&](std::string name, const std::vector<double>& values, Ink ink, Dash dash) {
-    Line one{.name = std::move(name)};
-    std::vector<double> x, y;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (!(values[i] > 0)) continue;  // a log axis cannot show it
-      x.push_back(lags[i]);
-      y.push_back(values[i]);
-    }
-    one.curve.x = std::move(x);
-    one.curve.y = std::move(y);
-    one.ink = ink;
-    one.dash = dash;
-    figure.series.emplace_back(std::move(one));
+    figure.series.push_back(
+        styled(lag_line(std::move(name), lags, values, 1, least_positive), {.ink = ink, .dash = dash}));
   };
   line("smallest over heads and sources", worst, layer_ink(routing.kind), Dash::solid);
   for (std::size_t h = 0; h < routing.accumulated.size() && h < 4; ++h)
@@ -222,9 +207,8 @@ Figure freeze_figure(const RoutingView& routing) {
 Figure effective_figure(const RoutingView& routing) {
   Figure figure = token_figure("routing_effective", "Effective number of tokens", "exp(entropy)");
   figure.subtitle = "c₂ = " + number_text(routing.c2, 3) + "; uniform routing has c₂ = 1";
-  std::vector<double> uniform(routing.effective.size());
   const bool is_strict = !routing.feedback.empty();
-  for (std::size_t t = 0; t < uniform.size(); ++t) uniform[t] = static_cast<double>(t) + (is_strict ? 0 : 1);
+  const std::vector<double> uniform = counted(routing.effective.size(), is_strict ? 0 : 1);
   figure.series.push_back(styled(token_line("uniform", uniform, Role::dim), {.dash = Dash::dashed, .width = 1.3}));
   figure.series.emplace_back(token_line("read", routing.effective, layer_ink(routing.kind)));
   return figure;
@@ -321,8 +305,6 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
   }
   Scatter measured{.name = "measured", .marker = Marker::circle};
   for (std::size_t b = 0; b < betas.size(); ++b) {
-    Line theory{
-        .name = "β = " + number_text(betas[b], 2), .ink = static_cast<int>(b), .dash = Dash::dashed, .width = 1.3};
     std::vector<double> blocks, exponents;
     for (const DeepProfile& deep : profiles) {
       if (deep.beta != betas[b]) continue;
@@ -341,9 +323,8 @@ Figure deep_exponents_figure(const std::vector<DeepProfile>& profiles) {
                                        ", theory " + number_text(deep.theory, 2),
                                  .label = exponent_text(deep.fit)});
     }
-    theory.curve.x = std::move(blocks);
-    theory.curve.y = std::move(exponents);
-    figure.series.emplace_back(std::move(theory));
+    figure.series.emplace_back(line_through("β = " + number_text(betas[b], 2), std::move(blocks), std::move(exponents),
+                                            static_cast<int>(b), Dash::dashed, 1.3));
   }
   figure.series.emplace_back(std::move(measured));
   return figure;

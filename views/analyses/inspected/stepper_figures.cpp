@@ -14,14 +14,6 @@ namespace {
 
 using Matrix = std::vector<float>;
 
-double max_magnitude(const Matrix& values) {
-  double largest = 0;
-  for (const float v : values) {
-    if (std::isfinite(v)) largest = std::max(largest, std::abs(static_cast<double>(v)));
-  }
-  return largest;
-}
-
 struct MatrixView {
   std::string id, title, subtitle, row_axis, col_axis;
   int rows = 0, cols = 0;
@@ -29,18 +21,15 @@ struct MatrixView {
 
 /// `before` is empty for the state itself; otherwise the figure shows now - before.
 Figure matrix_figure(const MatrixView& view, const Matrix& now, const Matrix& before, double reach) {
+  HeatMap map = signed_map(view.id, view.rows, view.cols, now, reach);
   std::vector<double> cells(now.begin(), now.end());
   const bool is_change = before.size() == now.size() && !now.empty();
   for (std::size_t i = 0; is_change && i < cells.size(); ++i) cells[i] -= static_cast<double>(before[i]);
+  map.cells = std::move(cells);
   Figure figure =
       sheet("stepper_" + view.id + (is_change ? "_change" : ""), view.title, view.subtitle,
             {.label = view.col_axis, .integer_ticks = true}, {.label = view.row_axis, .integer_ticks = true});
-  figure.series.push_back(HeatMap{.name = view.id,
-                                  .rows = view.rows,
-                                  .cols = view.cols,
-                                  .cells = std::move(cells),
-                                  .map = ColourMap::diverging,
-                                  .value = {.range = Range{-colour_reach(reach), colour_reach(reach)}}});
+  figure.series.emplace_back(std::move(map));
   return figure;
 }
 

@@ -82,14 +82,9 @@ double reach_of(const std::vector<float>& weights, int tokens) {
   return colour_reach(reaches[(reaches.size() - 1) * 9 / 10]);
 }
 
-/// The number of cells outside of the colour range.
-std::size_t cells_beyond(const std::vector<float>& weights, double reach) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(weights, [&](float w) { return std::abs(static_cast<double>(w)) > reach * (1 + 1e-6); }));
-}
-
 std::string beyond_text(const std::vector<float>& weights, double reach) {
-  const std::size_t cells = cells_beyond(weights, reach);
+  const auto is_beyond = [&](float w) { return std::abs(static_cast<double>(w)) > reach * (1 + 1e-6); };
+  const auto cells = std::ranges::count_if(weights, is_beyond);
   if (cells == 0) return "";
   return " · " + std::to_string(cells) + (cells == 1 ? " cell" : " cells") + " outside the colour range";
 }
@@ -130,9 +125,8 @@ std::vector<Figure> token_weights_figures(const Observation& observation, const 
                 .subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach),
                 .subject = place_name(observation, observation.token_weights->layer,
                                       selected_weights_head(observation, selection)),
-                .x = {.label = "source token"},
-                .y = {.label = "query token"}};
-  figure.x.integer_ticks = figure.y.integer_ticks = true;
+                .x = {.label = "source token", .integer_ticks = true},
+                .y = {.label = "query token", .integer_ticks = true}};
   HeatMap map{.name = "weight"};
   map.rows = map.cols = tokens;
   map.cells = std::vector<double>(weights->begin(), weights->end());

@@ -12,12 +12,6 @@ namespace afterglow {
 
 namespace {
 
-Line time_line(const std::string& name, const std::vector<double>& values, double first, Ink ink) {
-  std::vector<double> x;
-  for (std::size_t t = 0; t < values.size(); ++t) x.push_back(first + static_cast<double>(t));
-  return line_through(name, std::move(x), values, ink);
-}
-
 /// "MSE 0.31 ± 0.02", over several runs.
 std::string error_text(const ForecastChannel& channel) {
   const auto runs = static_cast<double>(channel.mse_of_runs.size());
@@ -32,11 +26,11 @@ std::string error_text(const ForecastChannel& channel) {
 void add_runs(const ForecastView& view, const ForecastChannel& channel, Figure& figure) {
   if (channel.mean.empty() || channel.deviation.size() != channel.mean.size()) return;
   const std::string runs = std::to_string(view.runs.size()) + " runs";
-  figure.series.emplace_back(time_line("mean of " + runs, channel.mean, 1, 2));
+  figure.series.emplace_back(counted_line("mean of " + runs, channel.mean, 1, 2));
   for (const double side : {1.0, -1.0}) {
     std::vector<double> edge = channel.mean;
     for (std::size_t t = 0; t < edge.size(); ++t) edge[t] += side * channel.deviation[t];
-    figure.series.push_back(styled(time_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2),
+    figure.series.push_back(styled(counted_line(side > 0 ? "± one deviation of " + runs : "below", edge, 1, 2),
                                    {.dash = Dash::dotted, .width = 1.2, .is_quiet = side < 0}));
   }
 }
@@ -49,15 +43,14 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
                          .range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
                                         static_cast<double>(std::max<std::size_t>(channel.truth.size(), 1))}},
                         {"value"}, LabelPlacement::legend);
-  Line input = time_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim);
-  input.width = 1.5;
+  Line input = counted_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim,
+                            Dash::automatic, 1.5);
   // The truth continues from the end of the input.
   std::vector<double> continued = channel.truth;
   if (!channel.input.empty()) continued.insert(continued.begin(), channel.input.back());
-  Line truth = time_line("truth", continued, channel.input.empty() ? 1 : 0, 0);
-  Line prediction =
-      time_line(view.runs.empty() ? "prediction" : "prediction, " + view.runs.front(), channel.prediction, 1, 1);
-  prediction.width = 2.4;
+  Line truth = counted_line("truth", continued, channel.input.empty() ? 1 : 0, 0);
+  Line prediction = counted_line(view.runs.empty() ? "prediction" : "prediction, " + view.runs.front(),
+                                 channel.prediction, 1, 1, Dash::automatic, 2.4);
   figure.series.emplace_back(std::move(input));
   figure.series.emplace_back(std::move(truth));
   figure.series.emplace_back(std::move(prediction));
@@ -133,7 +126,7 @@ Figure is_read_figure(const MemoryView& view, std::size_t layer) {
       const auto place = static_cast<std::size_t>(m);
       weights.push_back(place < row.size() ? row[place] : std::numeric_limits<double>::quiet_NaN());
     }
-    figure.series.emplace_back(time_line("m" + std::to_string(m), weights, 0, m));
+    figure.series.emplace_back(counted_line("m" + std::to_string(m), weights, 0, m));
   }
   if (!sees_all) return figure;
   figure.subtitle = "dotted: equal weight on all positions";
@@ -154,8 +147,8 @@ Figure buffer_figure(const MemoryView& view) {
     single.push_back(sum - before);
     before = sum;
   }
-  Line explained = time_line("first k modes", view.explained, 1, 0);
-  Line alone = time_line("mode k alone", single, 1, 1);
+  Line explained = counted_line("first k modes", view.explained, 1, 0);
+  Line alone = counted_line("mode k alone", single, 1, 1);
   explained.marker = alone.marker = Marker::automatic;
   figure.series.emplace_back(std::move(explained));
   figure.series.emplace_back(std::move(alone));

@@ -22,26 +22,10 @@ Figure stage_figure(std::string id, std::string title, std::string subtitle, std
 /// `counts` rows from 1, as modes do.
 void add_matrix(Figure& figure, std::string name, int rows, int columns, const std::vector<float>& cells,
                 bool counts = false) {
-  HeatMap map;
+  HeatMap map = signed_map(std::move(name), rows, columns, cells, max_magnitude(cells));
   for (int row = 1; counts && row <= rows; ++row) map.row_labels.push_back(std::to_string(row));
-  map.name = std::move(name);
-  map.rows = rows;
-  map.cols = columns;
-  map.map = ColourMap::diverging;
-  double largest = 0;
-  for (const float cell : cells) {
-    if (std::isfinite(cell)) largest = std::max(largest, std::abs(static_cast<double>(cell)));
-  }
-  map.value.range = Range{-colour_reach(largest), colour_reach(largest)};
-  map.cells = std::vector<double>(cells.begin(), cells.end());
   figure.y.integer_ticks = true;
   figure.series.emplace_back(std::move(map));
-}
-
-Line counted_line(std::string name, std::vector<double> values, double first, Ink ink) {
-  std::vector<double> x;
-  for (std::size_t i = 0; i < values.size(); ++i) x.push_back(first + static_cast<double>(i));
-  return line_through(std::move(name), std::move(x), std::move(values), ink, Dash::automatic, 1.5);
 }
 
 /// For an error, the mode helps if the bar is above 0; for an accuracy, if it is below 0.
@@ -132,8 +116,8 @@ Figure buffer_modes_figure(const MemoryView& view) {
   Figure figure = stage_figure("modes", "Temporal modes of the buffer", over, "row, oldest first", "mode φ_k");
   add_level(figure, 0, "", Role::faint, Dash::solid);
   for (std::size_t k = 0; k < view.modes.size(); ++k)
-    figure.series.emplace_back(
-        counted_line("mode " + std::to_string(k + 1), view.modes[k], 0, mode_ink(static_cast<int>(k))));
+    figure.series.emplace_back(counted_line("mode " + std::to_string(k + 1), view.modes[k], 0,
+                                            mode_ink(static_cast<int>(k)), Dash::automatic, 1.5));
   return figure;
 }
 
@@ -141,7 +125,7 @@ Figure pooling_figure(const MemoryView& view) {
   Figure figure =
       stage_figure("pooling", "Pooling weights", "dotted: equal weight on all positions", "input position", "α_t");
   figure.labels = LabelPlacement::none;
-  figure.series.emplace_back(counted_line("pooling weight", view.pooling, 0, 0));
+  figure.series.emplace_back(counted_line("pooling weight", view.pooling, 0, 0, Dash::automatic, 1.5));
   add_level(figure, 1 / static_cast<double>(view.pooling.size()), "", Role::dim, Dash::dotted);
   return figure;
 }

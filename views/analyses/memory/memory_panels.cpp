@@ -30,25 +30,19 @@ void draw_memory_knob(Frame& frame, const Setting& setting, const Rect& place) {
 
 /// The sliders in rows above the plots, if they fit, and a note on their limits.
 void draw_memory_inspector(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
-  const double knob_width = frame.px(150), row = frame.px(slider_height), gap = frame.px(14), line = frame.px(20);
-  const auto columns =
-      static_cast<std::size_t>(std::clamp(area.width / (knob_width + gap), 0.0, double{memory_knobs.size()}));
+  const double gap = frame.px(14), line = frame.px(20);
   std::vector<Setting> knobs;
   for (const char* key : memory_knobs) {
     const auto& settings = frame.seen().settings;
     const auto found = std::ranges::find(settings, std::string_view(key), &Setting::key);
     if (found != settings.end()) knobs.push_back(*found);
   }
-  if (!frame.seen().memory || knobs.empty() || columns < 2 || area.height < frame.px(280))
+  if (!frame.seen().memory || knobs.empty() || area.height < frame.px(280))
     return draw_figure_grid(frame, panel, figures, area);
-  const std::size_t rows = area.height < frame.px(420) ? 1 : (knobs.size() + columns - 1) / columns;
-  const double width = (area.width - gap) / static_cast<double>(columns) - gap;
-  for (std::size_t i = 0; i < std::min(knobs.size(), rows * columns); ++i) {
-    draw_memory_knob(frame, knobs[i],
-                     {area.x + gap + static_cast<double>(i % columns) * (width + gap),
-                      area.y + static_cast<double>(i / columns) * row, width, row});
-  }
-  const double below = area.y + static_cast<double>(rows) * row;
+  const double rows = draw_slider_rows(
+      frame, knobs, 150, area, [&](const Setting& knob, const Rect& place) { draw_memory_knob(frame, knob, place); });
+  if (rows == 0) return draw_figure_grid(frame, panel, figures, area);
+  const double below = area.y + rows;
   FigureCanvas canvas = frame.look.canvas();
   row_text(frame.look, canvas, {area.x + gap, below, area.width - 2 * gap, line},
            frame.seen().memory->is_of_error

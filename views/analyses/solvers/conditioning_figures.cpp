@@ -63,8 +63,6 @@ void name_inspected_ridge(Figure& figure, const Observation& observation, double
 void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
                const std::function<double(const HeadStep&)>& value) {
   const int chosen = selected_trace_head(trace, selection);
-  const bool are_many = head_count(trace) > max_named_heads;
-  if (are_many) figure.labels = LabelPlacement::none;
   for (std::size_t h = 0; h < head_count(trace); ++h) {
     std::vector<double> x, y;
     for (std::size_t t = 0; t < trace.steps.size(); ++t) {
@@ -72,10 +70,7 @@ void add_heads(Figure& figure, const Trace& trace, const Selection& selection,
       x.push_back(static_cast<double>(t));
       y.push_back(value(trace.steps[t].heads[h]));
     }
-    figure.series.emplace_back(
-        line_through("head " + std::to_string(h), std::move(x), std::move(y),
-                     are_many && static_cast<int>(h) != chosen ? Ink(Role::faint) : head_ink(static_cast<int>(h)),
-                     Dash::automatic, static_cast<int>(h) == chosen ? 2.4 : 1.3));
+    add_head_line(figure, static_cast<int>(h), head_count(trace), chosen, {std::move(x), std::move(y)});
   }
 }
 
@@ -153,8 +148,7 @@ std::string kept_text(const std::vector<double>& kept) {
 
 Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen) {
   const double ridge = chosen.step->ridge + ridge_shift(observation);
-  std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge), direction;
-  for (std::size_t j = 0; j < kept.size(); ++j) direction.push_back(static_cast<double>(j) + 1);
+  const std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge);
   Figure figure{.id = "conditioning_shrinkage",
                 .title = "Ridge shrinkage",
                 .subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " +
@@ -162,8 +156,7 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
                 .x = {.label = "direction j of the keys", .integer_ticks = true},
                 .y = {.label = "σ_j/(σ_j + ε)", .range = Range{0, 1.03}}};
   figure.series.push_back(
-      styled(line_through("kept by the ridge", std::move(direction), std::move(kept), head_ink(chosen.head)),
-             {.marker = Marker::circle}));
+      styled(counted_line("kept by the ridge", kept, 1, head_ink(chosen.head)), {.marker = Marker::circle}));
   add_level(figure, 0.5, "σ_j = ε", Role::dim, Dash::dashed);
   return figure;
 }
@@ -184,18 +177,12 @@ Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, d
     tokens.push_back(static_cast<double>(t));
     sizes.push_back(gram_size(heads[head].gram).*member);
   }
-  Line line = line_through(name, std::move(tokens), std::move(sizes), ink, Dash::solid);  // dashed: bound
-  return line;
+  return line_through(name, std::move(tokens), std::move(sizes), ink, Dash::solid);  // dashed: bound
 }
 
 /// The number of tokens, as a bound of the sizes.
 Line size_bound(const Trace& trace) {
-  std::vector<double> tokens, count;
-  for (std::size_t t = 0; t < bounded_tokens(trace); ++t) {
-    tokens.push_back(static_cast<double>(t));
-    count.push_back(static_cast<double>(t) + 1);
-  }
-  return line_through("bound E.1", std::move(tokens), std::move(count), Role::warning, Dash::dashed, 1.5);
+  return counted_line("bound E.1", counted(bounded_tokens(trace), 1), 0, Role::warning, Dash::dashed, 1.5);
 }
 
 Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
@@ -229,24 +216,18 @@ double kappa_with(const HeadConditioning& head, std::size_t i, double ridge) {
 }
 
 template <class Value>
-Line head_line(const HeadConditioning& head, std::string name, Ink ink, const Value& value) {
+Curve over_tokens(const HeadConditioning& head, const Value& value) {
   std::vector<double> x(head.tokens.begin(), head.tokens.end()), y;
   for (std::size_t i = 0; i < x.size(); ++i) y.push_back(value(i));
-  return Line{.name = std::move(name), .curve = {std::move(x), std::move(y), nullptr}, .ink = ink};
+  return {std::move(x), std::move(y)};
 }
 
 template <class Value>
 void add_system_heads(Figure& figure, const Observation& observation, const Selection& selection, const Value& value) {
   const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
-  const bool are_many = heads.size() > max_named_heads;
-  if (are_many) figure.labels = LabelPlacement::none;
-  for (const HeadConditioning& head : heads) {
-    const bool is_chosen = head.head == selection.head;
-    const Ink ink = are_many && !is_chosen ? Ink(Role::faint) : head_ink(head.head);
-    figure.series.push_back(
-        styled(head_line(head, "head " + std::to_string(head.head), ink, [&](std::size_t i) { return value(head, i); }),
-               {.width = is_chosen ? 2.4 : 1.3}));
-  }
+  for (const HeadConditioning& head : heads)
+    add_head_line(figure, head.head, heads.size(), selection.head,
+                  over_tokens(head, [&](std::size_t i) { return value(head, i); }));
 }
 
 Figure system_kappa_figure(const Observation& observation, const Selection& selection) {
@@ -280,10 +261,12 @@ Figure regularisation_figure(const Observation& observation, const Selection& se
   const double strength = observation.solvers->strength > 0 ? observation.solvers->strength : usual_strength;
   Figure figure = system_figure(observation, "regularisation", "Adaptive or fixed λ", "κ(H_t + λI)");
   figure.subtitle += " · head " + std::to_string(head.head);
-  figure.series.emplace_back(head_line(head, "λ = " + number_text(strength, 2) + " |H|_F", 0,
-                                       [&](std::size_t i) { return kappa_with(head, i, strength * head.norm[i]); }));
-  figure.series.emplace_back(head_line(head, "λ = " + number_text(fixed_ridge, 2), 3,
-                                       [&](std::size_t i) { return kappa_with(head, i, fixed_ridge); }));
+  const auto adaptive = [&](std::size_t i) { return kappa_with(head, i, strength * head.norm[i]); };
+  const auto fixed = [&](std::size_t i) { return kappa_with(head, i, fixed_ridge); };
+  figure.series.push_back(
+      Line{.name = "λ = " + number_text(strength, 2) + " |H|_F", .curve = over_tokens(head, adaptive)});
+  figure.series.push_back(
+      Line{.name = "λ = " + number_text(fixed_ridge, 2), .curve = over_tokens(head, fixed), .ink = 3});
   figure.reference_lines = {
       {Orientation::horizontal, kappa_bound(strength), "(a + 1)/a", Role::accent, Dash::dashed},
       {Orientation::horizontal, inverse_unit(Arithmetic::bf16), "1/u bf16", Role::dim, Dash::dashed}};
@@ -303,11 +286,10 @@ std::string conditioning_subtitle(const Observation& observation, const Selectio
   for (const TokenStep& step : observation.trace->steps) {
     for (const HeadStep& head : step.heads) events += head.jitter > 0;
   }
-  std::string text = heads_text(head_count(*observation.trace));
-  text += events == 0   ? " · no jitter was added"
+  return heads_text(head_count(*observation.trace)) +
+         (events == 0   ? " · no jitter was added"
           : events == 1 ? " · jitter was added once"
-                        : " · jitter was added " + std::to_string(events) + " times";
-  return text;
+                        : " · jitter was added " + std::to_string(events) + " times");
 }
 
 std::string conditioning_advice(const Observation& observation, const Selection& selection) {

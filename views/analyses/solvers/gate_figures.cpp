@@ -17,26 +17,18 @@ const std::vector<HeadGate>* gates_of(const Observation& observation) {
 
 Figure gate_figure(const Observation& observation, std::string id, std::string title, std::string subtitle,
                    std::string label) {
-  Figure figure = sheet("gate_" + std::move(id), std::move(title), std::move(subtitle),
-                        {.label = "token", .integer_ticks = true}, {});
   const double last = static_cast<double>(gates_of(observation)->front().log_decay.size()) - 1;
-  figure.x.range = Range{0, std::max(1.0, last)};
-  figure.y.label = std::move(label);
-  return figure;
+  return sheet("gate_" + std::move(id), std::move(title), std::move(subtitle),
+               {.label = "token", .range = Range{0, std::max(1.0, last)}, .integer_ticks = true}, {std::move(label)});
 }
 
 template <class Value>
 void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selection& selection, const Value& values) {
   const bool is_there = std::ranges::find(gates, selection.head, &HeadGate::head) != gates.end();
   const int chosen = is_there ? selection.head : gates.front().head;
-  const bool are_many = gates.size() > max_named_heads;
-  if (are_many) figure.labels = LabelPlacement::none;
   for (const HeadGate& gate : gates) {
-    std::vector<double> x, y = values(gate);
-    for (std::size_t t = 0; t < y.size(); ++t) x.push_back(static_cast<double>(t));
-    figure.series.emplace_back(line_through("head " + std::to_string(gate.head), std::move(x), std::move(y),
-                                            are_many && gate.head != chosen ? Ink(Role::faint) : head_ink(gate.head),
-                                            Dash::automatic, gate.head == chosen ? 2.4 : 1.3));
+    const std::vector<double> y = values(gate);
+    add_head_line(figure, gate.head, gates.size(), chosen, {counted(y.size()), y});
   }
 }
 
@@ -46,17 +38,9 @@ Figure horizon_figure(const Observation& observation, const Selection& selection
   figure.y.unit = "tokens";
   figure.y.scale = Scale::log;
   const std::vector<HeadGate>& gates = *gates_of(observation);
-  std::vector<double> x, y;
-  for (std::size_t t = 0; t < gates.front().log_decay.size(); ++t) {
-    x.push_back(static_cast<double>(t));
-    y.push_back(static_cast<double>(t + 1));
-  }
-  figure.series.push_back(Line{.name = "full context",
-                               .curve = {std::move(x), std::move(y), nullptr},
-                               .ink = Role::faint,
-                               .dash = Dash::dashed,
-                               .width = 1,
-                               .is_quiet = true});
+  const std::vector<double> tokens = counted(gates.front().log_decay.size(), 1);
+  figure.series.push_back(
+      styled(counted_line("full context", tokens, 0, Role::faint, Dash::dashed, 1), {.is_quiet = true}));
   add_heads(figure, gates, selection, [&](const HeadGate& gate) { return memory_horizon(gate.log_decay, share); });
   return figure;
 }

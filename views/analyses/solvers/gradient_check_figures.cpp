@@ -14,10 +14,6 @@ const std::vector<GradientLine>& gradients_of(const SolverView& view) {
   return view.made ? view.made_gradients : view.gradients;
 }
 
-Line line_of(std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
-  return line_through(std::move(name), std::move(x), std::move(y), ink, dash);
-}
-
 Line check_line(std::string name, Ink ink, Dash dash, const std::vector<GradientCheck>& checks,
                 double (*value)(const GradientCheck&)) {
   std::vector<double> x, y;
@@ -25,31 +21,27 @@ Line check_line(std::string name, Ink ink, Dash dash, const std::vector<Gradient
     x.push_back(check.iterations);
     y.push_back(std::max(value(check), floor_of_axis));
   }
-  return line_of(std::move(name), ink, dash, std::move(x), std::move(y));
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash);
 }
 
 Figure gradient_figure(const Observation& observation, const Selection& selection, SolverKind solver, std::string id) {
-  Figure figure{.id = "gradient_check_" + std::move(id), .title = std::string(name_of(solver))};
   const Arithmetic arithmetic = selected_arithmetic(observation, selection);
-  figure.subtitle = "distance from the exact gradient · " + std::string(name_of(arithmetic));
-  figure.x.label = "iterations";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, static_cast<double>(observation.solvers->iterations)};
-  figure.y.label = "relative difference";
-  figure.y.scale = Scale::log;
+  Figure figure = sheet("gradient_check_" + std::move(id), std::string(name_of(solver)),
+                        "distance from the exact gradient · " + std::string(name_of(arithmetic)),
+                        {.label = "iterations",
+                         .range = Range{0, static_cast<double>(observation.solvers->iterations)},
+                         .integer_ticks = true},
+                        {.label = "relative difference", .scale = Scale::log});
   for (const GradientLine& line : gradients_of(*observation.solvers)) {
     if (line.solver != solver || line.arithmetic != arithmetic || line.checks.empty()) continue;
-    const std::vector<GradientCheck>& checks = line.checks;
-    figure.series.emplace_back(
-        check_line("∂H implicit", 0, Dash::solid, checks, [](const GradientCheck& c) { return c.implicit.H; }));
-    figure.series.emplace_back(
-        check_line("∂H unrolled", 1, Dash::dashed, checks, [](const GradientCheck& c) { return c.unrolled.H; }));
-    figure.series.emplace_back(
-        check_line("∂q implicit", 2, Dash::solid, checks, [](const GradientCheck& c) { return c.implicit.q; }));
-    figure.series.emplace_back(
-        check_line("∂q unrolled", 4, Dash::dashed, checks, [](const GradientCheck& c) { return c.unrolled.q; }));
-    figure.series.emplace_back(check_line("∂q implicit vs unrolled", Role::dim, Dash::dotted, checks,
-                                          [](const GradientCheck& c) { return c.between.q; }));
+    const auto add = [&](std::string name, Ink ink, Dash dash, double (*value)(const GradientCheck&)) {
+      figure.series.emplace_back(check_line(std::move(name), ink, dash, line.checks, value));
+    };
+    add("∂H implicit", 0, Dash::solid, [](const GradientCheck& c) { return c.implicit.H; });
+    add("∂H unrolled", 1, Dash::dashed, [](const GradientCheck& c) { return c.unrolled.H; });
+    add("∂q implicit", 2, Dash::solid, [](const GradientCheck& c) { return c.implicit.q; });
+    add("∂q unrolled", 4, Dash::dashed, [](const GradientCheck& c) { return c.unrolled.q; });
+    add("∂q implicit vs unrolled", Role::dim, Dash::dotted, [](const GradientCheck& c) { return c.between.q; });
   }
   return figure;
 }
@@ -61,15 +53,13 @@ Line error_line(std::string name, Ink ink, Dash dash, const std::vector<double>&
     x.push_back(static_cast<double>(i));
     y.push_back(errors[i]);
   }
-  return line_of(std::move(name), ink, dash, std::move(x), std::move(y));
+  return line_through(std::move(name), std::move(x), std::move(y), ink, dash);
 }
 
 Figure reversal_figure(const Observation& observation, const Selection& selection) {
   const SolverView& view = *observation.solvers;
   const Arithmetic arithmetic = selected_arithmetic(observation, selection);
-  const auto index = static_cast<std::size_t>(std::find(all_arithmetics.begin(), all_arithmetics.end(), arithmetic) -
-                                              all_arithmetics.begin());
-  const ChebyshevReversal& reversal = (view.made ? view.made_reversals : view.reversals)[index];
+  const ChebyshevReversal& reversal = (view.made ? view.made_reversals : view.reversals)[index_of(arithmetic)];
   Figure figure =
       sheet("gradient_check_reversal", "Reversed Chebyshev",
             "reconstruction error of x_i from the last two · " + std::string(name_of(arithmetic)),

@@ -20,12 +20,6 @@ bool is_exact(FilterKind kind) {
   return kind == FilterKind::kalman || kind == FilterKind::fading_kalman || kind == FilterKind::gka;
 }
 
-std::vector<double> counted(std::size_t count) {
-  std::vector<double> x;
-  for (std::size_t i = 0; i < count; ++i) x.push_back(static_cast<double>(i));
-  return x;
-}
-
 Figure filter_figure(std::string id, std::string title, std::string subtitle, std::string label) {
   return sheet("kalman_" + std::move(id), std::move(title), std::move(subtitle),
                {.label = "token", .integer_ticks = true}, {std::move(label)});
@@ -59,9 +53,7 @@ Figure alignment_figure(const HeadFilters& filters) {
 Figure recall_figure(const HeadFilters& filters) {
   Figure figure = filter_figure("recall", "Recall at the end",
                                 "mean over the pairs of that age; 1: the pair is forgotten", "error |v − Sᵀk| / |v|");
-  figure.x.label = "age";
-  figure.x.unit = "tokens";
-  figure.x.scale = Scale::log;
+  figure.x = {.label = "age", .unit = "tokens", .scale = Scale::log, .integer_ticks = true};
   for (const FilterRun& run : filters.runs) {
     std::vector<double> ages, errors;
     const std::size_t tokens = run.recall.size();
@@ -125,13 +117,6 @@ Figure noise_figure(const HeadFilters& filters) {
   return figure;
 }
 
-std::vector<double> on_axis(std::vector<double> values) {
-  for (double& value : values) {
-    if (value >= 0) value = std::max(value, floor_of_axis);
-  }
-  return values;
-}
-
 Figure drift_figure(const HeadFilters& filters, Arithmetic arithmetic) {
   const auto of = [&](const std::vector<DriftRun>& runs) -> const DriftRun& {
     return *std::ranges::find(runs, arithmetic, &DriftRun::arithmetic);
@@ -142,7 +127,7 @@ Figure drift_figure(const HeadFilters& filters, Arithmetic arithmetic) {
                                 "error |Δx| / |x|");
   figure.y.scale = Scale::log;
   const auto add = [&](std::string name, int ink, Dash dash, const DriftRun& run, const std::vector<double>& y) {
-    add_line(figure, std::move(name), ink, dash, {run.tokens.begin(), run.tokens.end()}, on_axis(y));
+    add_line(figure, std::move(name), ink, dash, {run.tokens.begin(), run.tokens.end()}, lifted(y));
   };
   add("recursion", 1, Dash::solid, own, own.recursion);
   add("solve", 0, Dash::solid, own, own.solve);

@@ -13,16 +13,11 @@ namespace afterglow {
 
 namespace {
 
-std::size_t index_of(Arithmetic arithmetic) {
-  return static_cast<std::size_t>(std::find(all_arithmetics.begin(), all_arithmetics.end(), arithmetic) -
-                                  all_arithmetics.begin());
-}
-
-/// Names and units that all figures of the race share.
-Figure race_figure(const Observation& observation, const Selection& selection, std::string id, std::string title) {
-  return Figure{.id = "solver_" + std::move(id),
-                .title = std::move(title),
-                .subtitle = std::string(name_of(selected_arithmetic(observation, selection)))};
+/// An iteration axis for all figures that follow the solvers.
+Axis iterations_of(const Observation& observation) {
+  return {.label = "iteration",
+          .range = Range{0, static_cast<double>(observation.solvers->iterations)},
+          .integer_ticks = true};
 }
 
 /// The lowest, or highest, residual of all problems at each iteration; NaN if one of them has failed.
@@ -38,19 +33,6 @@ std::vector<double> envelope(const std::vector<const RacedProblem*>& problems, s
     }
   }
   return result;
-}
-
-std::vector<double> counted_from(double first, std::size_t count) {
-  std::vector<double> x;
-  for (std::size_t i = 0; i < count; ++i) x.push_back(first + static_cast<double>(i));
-  return x;
-}
-
-std::vector<double> lifted(std::vector<double> values) {
-  for (double& value : values) {
-    if (value >= 0) value = std::max(value, floor_of_axis);
-  }
-  return values;
 }
 
 /// The bound of theory for the worst of the problems.
@@ -72,39 +54,35 @@ void add_solver(Figure& figure, const std::vector<const RacedProblem*>& problems
   if (kind == SolverKind::cholesky) {
     if (highest.empty()) return;
     line.dash = Dash::dotted;
-    line.curve.x = std::vector<double>{0, figure.x.range->high};
-    line.curve.y = lifted({highest.front(), highest.front()});
+    line.curve = {std::vector<double>{0, figure.x.range->high}, lifted({highest.front(), highest.front()})};
     figure.series.emplace_back(std::move(line));
     return;
   }
   const std::string name = line.name;
   line.dash = Dash::solid;
-  line.curve.x = counted_from(0, highest.size());
-  line.curve.y = lifted(std::move(highest));
+  line.curve = {counted(highest.size()), lifted(std::move(highest))};
   if (problems.size() > 1) {
     line.raw.y = lifted(envelope(problems, arithmetic, solver, false));
-    line.raw.x = counted_from(0, line.raw.y.size());
+    line.raw.x = counted(line.raw.y.size());
   }
   figure.series.emplace_back(std::move(line));
-  figure.series.push_back(styled(line_through(name + ", bound", counted_from(0, count),
-                                              bounds_of(kind, problems, count), solver_ink(kind), Dash::dashed, 1.1),
-                                 {.is_quiet = true}));
+  figure.series.push_back(
+      styled(counted_line(name + ", bound", bounds_of(kind, problems, count), 0, solver_ink(kind), Dash::dashed, 1.1),
+             {.is_quiet = true}));
 }
 
 Figure residual_figure(const Observation& observation, const Selection& selection,
                        const std::vector<const RacedProblem*>& problems) {
-  Figure figure = race_figure(observation, selection, "race", "Residual");
-  figure.subtitle += problems.size() > 1 ? " · thick: worst of " + std::to_string(problems.size()) +
-                                               " systems, thin: best · dashed: bound"
-                                         : " · dashed: bound";
-  figure.x.label = "iteration";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, static_cast<double>(observation.solvers->iterations)};
-  figure.y.label = "residual |r| / |q|";
-  figure.y.scale = Scale::log;
   const Arithmetic arithmetic = selected_arithmetic(observation, selection);
   const std::array lowest{1e-4, 1e-6, 1e-10, 1e-16};
-  figure.y.range = Range{lowest[index_of(arithmetic)], 10};
+  Figure figure =
+      sheet("solver_race", "Residual",
+            std::string(name_of(arithmetic)) +
+                (problems.size() > 1 ? " · thick: worst of " + std::to_string(problems.size()) + " systems, thin: best"
+                                     : "") +
+                " · dashed: bound",
+            iterations_of(observation),
+            {.label = "residual |r| / |q|", .scale = Scale::log, .range = Range{lowest[index_of(arithmetic)], 10}});
   for (std::size_t solver = 0; solver < all_solvers.size(); ++solver)
     add_solver(figure, problems, index_of(arithmetic), solver);
   const int own = observation.solvers->own_iterations;
@@ -130,19 +108,17 @@ Scatter spectrum_dots(const Observation& observation, const RacedProblem& proble
   return dots;
 }
 
-Figure spectrum_figure(const Observation& observation, const Selection& selection,
-                       const std::vector<const RacedProblem*>& problems) {
-  Figure figure = race_figure(observation, selection, "spectrum", "Spectrum");
+Figure spectrum_figure(const Observation& observation, const std::vector<const RacedProblem*>& problems) {
   const auto hardest = std::max_element(problems.begin(), problems.end(),
                                         [](const auto* a, const auto* b) { return a->kappa() < b->kappa(); });
-  figure.subtitle = "κ " + number_text((*hardest)->kappa(), 3) +
-                    (observation.solvers->made_of ? " · the dots can be dragged"
-                     : problems.size() > 1        ? ", the worst"
-                                                  : "");
-  figure.x.label = "eigenvalue";
-  figure.x.integer_ticks = true;
-  figure.y.label = "λ_i(H + λI)";
-  figure.y.scale = Scale::log;
+  const double count = static_cast<double>((*hardest)->eigenvalues.size());
+  Figure figure = sheet("solver_spectrum", "Spectrum",
+                        "κ " + number_text((*hardest)->kappa(), 3) +
+                            (observation.solvers->made_of ? " · the dots can be dragged"
+                             : problems.size() > 1        ? ", the worst"
+                                                          : ""),
+                        {.label = "eigenvalue", .range = Range{0.5, count + 0.5}, .integer_ticks = true},
+                        {.label = "λ_i(H + λI)", .scale = Scale::log});
   figure.series.emplace_back(spectrum_dots(observation, **hardest));
   figure.reference_lines = {{Orientation::horizontal, (*hardest)->L, "L", Role::dim, Dash::dashed},
                             {Orientation::horizontal, (*hardest)->mu, "μ", Role::dim, Dash::dashed}};
@@ -153,19 +129,15 @@ Figure spectrum_figure(const Observation& observation, const Selection& selectio
   }
   // Fixed during a drag, so that the place under the pointer keeps its value.
   if (observation.solvers->made_of) figure.y.range = Range{std::min(low, 1e-6), std::max(high, 10.0)};
-  const double count = static_cast<double>((*hardest)->eigenvalues.size());
-  figure.x.range = Range{0.5, count + 0.5};
   return figure;
 }
 
 /// Solvers down, arithmetics to the right: the final residual on a logarithmic scale.
-Figure floor_figure(const Observation& observation, const Selection& selection,
-                    const std::vector<const RacedProblem*>& problems) {
-  Figure figure = race_figure(observation, selection, "floor", "Final residual by solver and precision");
-  figure.subtitle = "log₁₀ of the residual after " + std::to_string(observation.solvers->iterations) +
-                    " iterations, worst system; triangle: no finite result";
-  figure.x.label = "precision";
-  figure.y.label = "solver";
+Figure floor_figure(const Observation& observation, const std::vector<const RacedProblem*>& problems) {
+  Figure figure = sheet("solver_floor", "Final residual by solver and precision",
+                        "log₁₀ of the residual after " + std::to_string(observation.solvers->iterations) +
+                            " iterations, worst system; triangle: no finite result",
+                        {"precision"}, {"solver"});
   HeatMap map{.name = "residual",
               .rows = static_cast<int>(all_solvers.size()),
               .cols = static_cast<int>(all_arithmetics.size()),
@@ -184,38 +156,34 @@ Figure floor_figure(const Observation& observation, const Selection& selection,
   return figure;
 }
 
-Figure omega_figure(const Observation& observation, const Selection& selection,
-                    const std::vector<const RacedProblem*>& problems) {
-  Figure figure = race_figure(observation, selection, "omega", "Chebyshev weights");
+Figure omega_figure(const Observation& observation, const std::vector<const RacedProblem*>& problems) {
   const RacedProblem& problem = *problems.front();
   const int iterations = observation.solvers->iterations;
-  figure.subtitle = "bounds of lemmas 3 and 4, L/μ = " + number_text(problem.L / problem.mu, 3);
-  figure.x.label = "iteration";
-  figure.x.integer_ticks = true;
-  figure.x.range = Range{0, static_cast<double>(iterations)};
-  figure.y.label = "ω";
-  Line bound;
-  Line omega{.name = "ω",
-             .curve = {.y = omega_schedule(problem.mu, problem.L, iterations)},
-             .ink = solver_ink(SolverKind::chebyshev),
-             .dash = Dash::solid};
-  omega.curve.x = counted_from(0, omega.curve.y.size());
-  bound.name = "lemma 4";
-  bound.ink = Role::dim;
-  bound.dash = Dash::dashed;
-  bound.width = 1.2;
-  std::vector<double> above;
+  Figure figure = sheet("solver_omega", "Chebyshev weights",
+                        "bounds of lemmas 3 and 4, L/μ = " + number_text(problem.L / problem.mu, 3),
+                        iterations_of(observation), {"ω"});
+  std::vector<double> omega = omega_schedule(problem.mu, problem.L, iterations), above;
   for (int i = 0; i <= iterations; ++i) above.push_back(omega_bound(problem.mu, problem.L, i));
-  bound.curve.y = std::move(above);
-  bound.curve.x = omega.curve.x;
-  figure.series.emplace_back(std::move(bound));
-  figure.series.emplace_back(std::move(omega));
+  figure.series.emplace_back(
+      line_through("lemma 4", counted(omega.size()), std::move(above), Role::dim, Dash::dashed, 1.2));
+  figure.series.emplace_back(counted_line("ω", std::move(omega), 0, solver_ink(SolverKind::chebyshev), Dash::solid));
   figure.reference_lines = {
       {Orientation::horizontal, omega_limit(problem.mu, problem.L), "ω* of lemma 3", Role::dim, Dash::dotted}};
   return figure;
 }
 
 }  // namespace
+
+std::vector<double> lifted(std::vector<double> values) {
+  for (double& value : values) {
+    if (value >= 0) value = std::max(value, floor_of_axis);
+  }
+  return values;
+}
+
+std::size_t index_of(Arithmetic arithmetic) {
+  return static_cast<std::size_t>(std::ranges::find(all_arithmetics, arithmetic) - all_arithmetics.begin());
+}
 
 Arithmetic selected_arithmetic(const Observation& observation, const Selection& selection) {
   if (selection.arithmetic >= 0 && selection.arithmetic < static_cast<int>(all_arithmetics.size()))
@@ -295,8 +263,8 @@ std::string solver_race_subtitle(const Observation& observation, const Selection
 std::vector<Figure> solver_race_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const std::vector<const RacedProblem*> problems = selected_problems(observation, selection);
   if (problems.empty()) return {};
-  return {residual_figure(observation, selection, problems), spectrum_figure(observation, selection, problems),
-          floor_figure(observation, selection, problems), omega_figure(observation, selection, problems)};
+  return {residual_figure(observation, selection, problems), spectrum_figure(observation, problems),
+          floor_figure(observation, problems), omega_figure(observation, problems)};
 }
 
 namespace {

@@ -56,6 +56,11 @@ FiguresOfPlot kalman_figures;
 /// The lower end of the logarithmic axes of the solvers.
 constexpr double floor_of_axis = 1e-17;  ///< residuals of exact answers
 
+/// The values, with smaller ones at that end.
+std::vector<double> lifted(std::vector<double> values);
+/// The place of the selected arithmetic among all.
+std::size_t index_of(Arithmetic arithmetic);
+
 /// One colour for each solver, the same in every figure.
 inline Ink solver_ink(SolverKind kind) {
   constexpr int inks[] = {0, 5, 2, 1, 4};  // in the order of SolverKind

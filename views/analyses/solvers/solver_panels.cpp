@@ -42,9 +42,7 @@ void move_eigenvalue(Frame& frame, const PlotResponse& response) {
 }
 
 void draw_one(Frame& frame, const Figure& figure, const Rect& area) {
-  PlotOptions options;
-  options.moves_points = figure.id == "solver_spectrum";
-  move_eigenvalue(frame, plot_widget(frame, figure, area, options));
+  move_eigenvalue(frame, plot_widget(frame, figure, area, {.moves_points = figure.id == "solver_spectrum"}));
 }
 
 void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {

@@ -132,10 +132,8 @@ Figure forces_figure(const Observation& observation, const Selection& selection,
   figure.labels = LabelPlacement::legend;
   figure.series.emplace_back(legend_entry(loss_look));
   figure.series.emplace_back(legend_entry(step_look));
-  Scatter after;
   Scatter dots{.name = "eigenvalues", .marker = Marker::circle};
-  after.name = "after the step";
-  after.marker = Marker::diamond;
+  Scatter after{.name = "after the step", .marker = Marker::diamond};
   for (std::size_t i = 0; i < forces.modes.size(); ++i) {
     const ModeForce& mode = forces.modes[i];
     if (!std::isfinite(std::abs(mode.value))) continue;

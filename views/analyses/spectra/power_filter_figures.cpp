@@ -85,10 +85,8 @@ HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
 Figure suppression_table(const std::vector<Mode>& modes, int power, const std::string& place) {
   Figure figure = sheet("power_filter_table", "Suppression", place, {"power K"}, {"mode"}, LabelPlacement::none);
   HeatMap map = suppression_map(modes, tabulated_powers(power));
-  for (std::size_t i = 0; i < map.col_labels.size(); ++i)
-    figure.x.ticks.push_back({static_cast<double>(i), map.col_labels[i]});
-  for (std::size_t i = 0; i < map.row_labels.size(); ++i)
-    figure.y.ticks.push_back({static_cast<double>(i), map.row_labels[i]});
+  figure.x.ticks = ticks_of(map.col_labels);
+  figure.y.ticks = ticks_of(map.row_labels);
   figure.series.emplace_back(std::move(map));
   return figure;
 }

@@ -25,18 +25,6 @@ std::size_t trail_begin(const Observation& observation) {
   return size > trail_length ? size - trail_length : 0;
 }
 
-Figure plane(std::string id, std::string title, double reach) {
-  Figure figure = sheet(std::move(id), std::move(title), "", {"Re λ"}, {"Im λ"}, LabelPlacement::none);
-  figure.equal_aspect = true;
-  // The circle always fits; modes outside of it (scaled or edited operators) widen the plane in round steps.
-  double end = 1.12;
-  while (end < reach && end < 1e30) end *= end < 2 ? 1.25 : 2;
-  figure.x.range = figure.y.range = Range{-end, end};
-  figure.reference_circles.push_back({0, 0, 1, Role::dim, Dash::solid});
-  figure.reference_circles.push_back({0, 0, 0.5, Role::faint, Dash::dotted});
-  return figure;
-}
-
 double max_modulus(const std::vector<std::complex<double>>& eigenvalues, double scale) {
   double largest = 0;
   for (const auto& lambda : eigenvalues) {
@@ -86,20 +74,24 @@ Scatter ghosts_of(const HeadSpectrum& trained, const InspectedHead& inspected, d
   return ghosts;
 }
 
+void add_edited(Figure& figure, Scatter ghosts, Scatter switched_off) {
+  figure.subtitle += " · edited";
+  figure.series.emplace_back(std::move(ghosts));
+  if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
+}
+
 Figure head_figure(const Observation& observation, const Selection& seen, const HeadSpectrum& trained) {
   const Selection selection = selection_of_heads(observation, seen);
   const InspectedHead* inspected = inspected_head(observation, trained);
   const HeadSpectrum& head = inspected ? inspected->spectrum : trained;
   const double scale = shown_scale(head, selection);
   const std::string place = place_name(observation, head.layer, head.head);
-  Figure figure = plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head), place,
-                        max_modulus(head.eigenvalues, scale));
+  Figure figure = eigenvalue_plane("spectrum_layer" + std::to_string(head.layer) + "_head" + std::to_string(head.head),
+                                   place, max_modulus(head.eigenvalues, scale));
   figure.subject = place;
   figure.subtitle = selection.scaled ? "eigenvalues of A = γ A_w" : "eigenvalues of A_w";
-  Scatter switched_off;
   Scatter scatter{.name = "eigenvalues", .marker = Marker::circle};
-  switched_off.name = "switched off";
-  switched_off.marker = Marker::diamond;
+  Scatter switched_off{.name = "switched off", .marker = Marker::diamond};
   std::vector<Trail> trails = mode_trails(observation, selection, trained);
   trails.resize(head.eigenvalues.size());
   for (std::size_t i = 0; i < head.eigenvalues.size(); ++i) {
@@ -115,11 +107,7 @@ Figure head_figure(const Observation& observation, const Selection& seen, const 
     scatter.points.push_back(std::move(point));
     if (trails[i].x.size() > 1) scatter.trails.push_back(std::move(trails[i]));
   }
-  if (inspected) {
-    figure.subtitle += " · edited";
-    figure.series.emplace_back(ghosts_of(trained, *inspected, scale));
-    if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
-  }
+  if (inspected) add_edited(figure, ghosts_of(trained, *inspected, scale), std::move(switched_off));
   figure.series.emplace_back(std::move(scatter));
   return figure;
 }
@@ -140,16 +128,13 @@ Trail pair_trail(const Observation& observation, int layer, std::size_t i, doubl
 Figure mlp_figure(const Observation& observation, const Selection& selection, const MlpSpectrum& trained) {
   const InspectedMlp* inspected = inspected_mlp(observation, trained);
   const MlpSpectrum& mlp = inspected ? inspected->spectrum : trained;
-  Figure figure = plane("spectrum_mlp" + std::to_string(mlp.layer), place_name(observation, mlp.layer),
-                        max_modulus(mlp.eigenvalues, 1));
+  Figure figure = eigenvalue_plane("spectrum_mlp" + std::to_string(mlp.layer), place_name(observation, mlp.layer),
+                                   max_modulus(mlp.eigenvalues, 1));
   figure.subject = figure.title;
   figure.subtitle = "learned eigenvalues of the Koopman MLP";
-  Scatter scatter, switched_off, ghosts;
-  scatter.name = "eigenvalues";
-  switched_off.name = "switched off";
-  ghosts.name = before_the_override;
-  scatter.marker = ghosts.marker = Marker::circle;
-  switched_off.marker = Marker::diamond;
+  Scatter scatter{.name = "eigenvalues", .marker = Marker::circle};
+  Scatter switched_off{.name = "switched off", .marker = Marker::diamond};
+  Scatter ghosts{.name = before_the_override, .marker = Marker::circle};
   const bool is_about_it = mlp_is_selected(observation, selection);
   for (std::size_t i = 0; i < mlp.eigenvalues.size(); ++i) {
     if (!std::isfinite(std::abs(mlp.eigenvalues[i]))) continue;
@@ -169,11 +154,7 @@ Figure mlp_figure(const Observation& observation, const Selection& selection, co
       if (!is_off && trail.x.size() > 1) scatter.trails.push_back(std::move(trail));
     }
   }
-  if (inspected) {
-    figure.subtitle += " · edited";
-    figure.series.emplace_back(std::move(ghosts));
-    if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));
-  }
+  if (inspected) add_edited(figure, std::move(ghosts), std::move(switched_off));
   figure.series.emplace_back(std::move(scatter));
   return figure;
 }
@@ -196,7 +177,15 @@ std::string tokens_text(double tokens) {
 }  // namespace
 
 Figure eigenvalue_plane(std::string id, std::string title, double reach) {
-  return plane(std::move(id), std::move(title), reach);
+  Figure figure = sheet(std::move(id), std::move(title), "", {"Re λ"}, {"Im λ"}, LabelPlacement::none);
+  figure.equal_aspect = true;
+  // The circle always fits; modes outside of it (scaled or edited operators) widen the plane in round steps.
+  double end = 1.12;
+  while (end < reach && end < 1e30) end *= end < 2 ? 1.25 : 2;
+  figure.x.range = figure.y.range = Range{-end, end};
+  figure.reference_circles.push_back({0, 0, 1, Role::dim, Dash::solid});
+  figure.reference_circles.push_back({0, 0, 0.5, Role::faint, Dash::dotted});
+  return figure;
 }
 
 double shown_scale(const HeadSpectrum& head, const Selection& selection) {

@@ -71,24 +71,17 @@ const Trace* trace_with_states(const Observation& observation) {
 
 Figure growth_figure(const Trace& trace, const Selection& selection, std::string id, std::string title,
                      std::string subtitle, std::string label, std::vector<double> TokenStep::*values) {
-  constexpr std::size_t max_named = 8;
   Figure figure = sheet(std::move(id), std::move(title), std::move(subtitle), {.label = "token", .integer_ticks = true},
                         {std::move(label)});
   const std::size_t heads = (trace.steps.front().*values).size();
   const int chosen = emphasised_head(selection, heads);
-  if (heads > max_named) figure.labels = LabelPlacement::none;
   for (std::size_t head = 0; head < heads; ++head) {
-    const bool is_chosen = static_cast<int>(head) == chosen;
-    std::vector<double> x, y;
-    for (std::size_t t = 0; t < trace.steps.size(); ++t) {
-      const std::vector<double>& of_token = trace.steps[t].*values;
-      x.push_back(static_cast<double>(t));
+    std::vector<double> y;
+    for (const TokenStep& step : trace.steps) {
+      const std::vector<double>& of_token = step.*values;
       y.push_back(head < of_token.size() ? of_token[head] : std::nan(""));
     }
-    figure.series.emplace_back(
-        line_through("head " + std::to_string(head), std::move(x), std::move(y),
-                     heads > max_named && !is_chosen ? Ink(Role::faint) : head_ink(static_cast<int>(head)),
-                     Dash::automatic, is_chosen ? 2.4 : 1.3));
+    add_head_line(figure, static_cast<int>(head), heads, chosen, {counted(y.size()), y});
   }
   return figure;
 }

@@ -30,14 +30,13 @@ double last_shown(const BisectView& view) {
 }
 
 Figure bars_figure(const BisectView& view) {
+  const double shown = last_shown(view);
   Figure figure = sheet("bisect", "When did it start?", "",
                         {.label = "part that does not learn",
                          .range = Range{-0.6, static_cast<double>(std::max<std::size_t>(view.planned, 1)) - 0.4}},
-                        {"first step"});
-  const double shown = last_shown(view);
-  figure.y.range = Range{static_cast<double>(view.from), 1.12 * shown};
-  figure.labels = LabelPlacement::none;
-  Bars bars{.name = "first step"};
+                        {.label = "first step", .range = Range{static_cast<double>(view.from), 1.12 * shown}},
+                        LabelPlacement::none);
+  Bars bars{.name = "first step", .width = 0.7};
   std::vector<std::string> names;
   std::vector<double> steps;
   for (std::size_t i = 0; i < view.parts.size(); ++i) {
@@ -55,7 +54,6 @@ Figure bars_figure(const BisectView& view) {
     names.push_back(part.part.empty() ? "none" : part.part);
     steps.push_back(static_cast<double>(part.step));
   }
-  bars.width = 0.7;
   if (view.parts.empty())
     figure.text_labels.push_back({(figure.x.range->low + figure.x.range->high) / 2, static_cast<double>(view.until) / 2,
                                   "Repeating the training with one part frozen at a time.", Role::dim, Anchor::middle});

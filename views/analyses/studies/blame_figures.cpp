@@ -30,20 +30,17 @@ Ink ink_of(const BlameView& view, double change) {
   return harm > 0 ? Ink(Role::accent) : harm < 0 ? Ink(Role::failure) : Ink(Role::dim);
 }
 
-Axis step_axis(const BlameView& view) {
+Axis step_axis(const BlameView& view, std::string label) {
   return Axis{
-      .label = "step",
+      .label = std::move(label),
       .range = Range{static_cast<double>(view.first) - 0.5, static_cast<double>(std::max(view.last, view.until)) + 0.5},
       .integer_ticks = true};
 }
 
 Figure strip_figure(const BlameView& view) {
   const RunMetric& metric = view.metrics[view.shown];
-  Figure figure{.id = "blame", .title = "Batch influence", .x = step_axis(view)};
-  figure.x.label = "step whose batch is left out";
-  figure.y.label = "change of the " + metric.name;
-  figure.y.unit = metric.unit;
-  figure.labels = LabelPlacement::none;
+  Figure figure = sheet("blame", "Batch influence", "", step_axis(view, "step whose batch is left out"),
+                        {.label = "change of the " + metric.name, .unit = metric.unit}, LabelPlacement::none);
   Bars bars{.name = "change"};
   Scatter dots{.name = "batches"};
   double reach = 0;
@@ -85,15 +82,9 @@ BlameView last_steps(const RunCurves& run, const MeasureNames& names) {
 }
 
 Figure batch_loss_figure(const BlameView& view) {
-  Figure figure{.id = "blame_loss",
-                .title = "Loss with every batch",
-                .x = step_axis(view),
-                .y = {.label = view.metrics[0].name, .unit = view.metrics[0].unit},
-                .labels = LabelPlacement::none};
-  std::vector<double> steps;
-  for (std::size_t i = 0; i < view.loss.size(); ++i)
-    steps.push_back(static_cast<double>(view.first) + static_cast<double>(i));
-  figure.series.push_back(Line{.name = "loss", .curve = {Values(std::move(steps)), Values(view.loss), nullptr}});
+  Figure figure = sheet("blame_loss", "Loss with every batch", "", step_axis(view, "step"),
+                        {.label = view.metrics[0].name, .unit = view.metrics[0].unit}, LabelPlacement::none);
+  figure.series.emplace_back(counted_line("loss", view.loss, static_cast<double>(view.first), 0));
   if (!view.whole.empty())
     figure.events.push_back({static_cast<double>(view.until),
                              view.metrics[view.shown].name + " " + number_text(view.whole[view.shown], 3),

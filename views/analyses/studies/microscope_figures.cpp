@@ -24,14 +24,13 @@ Curve positive(const std::vector<double>& steps, const std::vector<double>& dist
 
 void add_distances(Figure& figure, const MicroscopeView& view) {
   LinesOfColour lines;
-  constexpr std::array dashes{Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   for (std::size_t part = 0; part < view.parts.size() && part < view.distance.size(); ++part) {
-    Line line{.name = view.parts[part],
-              .curve = positive(view.step, view.distance[part]),
-              .ink = part < view.kinds.size() ? layer_ink(view.kinds[part]) : Ink(Role::dim)};
-    line.dash = dashes[lines.add(line.ink) % dashes.size()];
-    line.width = 1.5;
-    figure.series.emplace_back(std::move(line));
+    const Ink ink = part < view.kinds.size() ? layer_ink(view.kinds[part]) : Ink(Role::dim);
+    figure.series.push_back(Line{.name = view.parts[part],
+                                 .curve = positive(view.step, view.distance[part]),
+                                 .ink = ink,
+                                 .dash = plain_dashes[lines.add(ink) % plain_dashes.size()],
+                                 .width = 1.5});
   }
   figure.series.push_back(Line{.name = "all weights",
                                .curve = positive(view.step, view.whole),

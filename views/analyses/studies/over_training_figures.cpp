@@ -39,18 +39,9 @@ Figure loss_above(const Observation& observation, const OverTrainingView& view) 
                 .x = followed_steps(observation, view),
                 .y = {.label = observation.measures.loss, .unit = observation.measures.loss_unit},
                 .labels = LabelPlacement::none};
-  Line line{.name = "loss"};
-  if (!observation.runs.empty()) {
-    const RunCurves& run = observation.runs.back();
-    std::vector<double> steps, losses;
-    for (std::size_t i = 0; i < run.loss.size(); ++i) {
-      steps.push_back(static_cast<double>(run.first_step) + static_cast<double>(i));
-      losses.push_back(run.loss[i]);
-    }
-    line.curve = {Values(std::move(steps)), Values(std::move(losses)), nullptr};
-  }
-  line.width = 1.5;
-  figure.series.emplace_back(std::move(line));
+  const RunCurves& run = observation.runs.back();
+  figure.series.emplace_back(line_through("loss", counted(run.loss.size(), static_cast<double>(run.first_step)),
+                                          run.loss, 0, Dash::automatic, 1.5));
   return figure;
 }
 
@@ -75,8 +66,9 @@ std::string over_training_subtitle(const Observation& observation, const Selecti
 std::vector<Figure> over_training_figures(const Observation& observation, const Selection&, CurveStore&) {
   const OverTrainingView* view = observation.over_training.get();
   if (!view || !is_whole(*view)) return {};
-  std::vector<Figure> figures{number_figure(observation, *view), loss_above(observation, *view)};
-  if (observation.runs.empty() || observation.runs.back().loss.empty()) figures.pop_back();
+  std::vector<Figure> figures{number_figure(observation, *view)};
+  if (!observation.runs.empty() && !observation.runs.back().loss.empty())
+    figures.push_back(loss_above(observation, *view));
   figures[0].subtitle = over_training_subtitle(observation, {});
   figures[0].subject = view->name;
   return figures;

@@ -51,18 +51,15 @@ void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>
 double draw_microscope_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(150)) return row.right();
   struct Choice {
-    const char* label;
-    const char* change;
-    const char* hint;
+    const char *label, *change, *hint;
   };
   static constexpr std::array choices{
       Choice{"nothing", "same", "Changes nothing: both runs must stay equal, bit for bit"},
       Choice{"one token", "token", "Replaces one token in the first sequence of the next batch"},
       Choice{"one bit", "bit", "Flips the lowest bit of one weight"}};
-  double right = row.right();
-  right =
-      command_chip(frame, {"palette", {{"text", std::string("microscope change=")}}}, "other", right, row, "other …",
-                   false, "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
+  double right = command_chip(
+      frame, {"palette", {{"text", std::string("microscope change=")}}}, "other", row.right(), row, "other …", false,
+      "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
   const MicroscopeView* view = frame.seen().microscope.get();
   for (const Choice& choice : choices) {
     const bool is_first = !view && choice.change == std::string_view("bit");

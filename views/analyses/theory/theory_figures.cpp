@@ -17,8 +17,6 @@ namespace afterglow {
 
 namespace {
 
-const TheoryView* theory_of(const Observation& observation) { return observation.theory.get(); }
-
 std::string place_of(const Observation& observation, const TheoryView& theory) {
   return layer_name(observation, theory.layer) + " · head " + std::to_string(theory.head);
 }
@@ -29,15 +27,12 @@ Line curve(std::string name, std::vector<double> x, std::vector<double> y, Ink i
 
 /// Over the places of the values, counted from `first`.
 Line counted_curve(std::string name, double first, const std::vector<double>& y, Ink ink, Dash dash = Dash::solid) {
-  std::vector<double> x;
-  for (std::size_t i = 0; i < y.size(); ++i) x.push_back(first + static_cast<double>(i));
-  return curve(std::move(name), std::move(x), y, ink, dash);
+  return curve(std::move(name), counted(y.size(), first), y, ink, dash);
 }
 
 Figure over_noise(const char* id, const char* title, std::string subtitle, const char* y) {
-  Figure figure = sheet(id, title, std::move(subtitle), {"relative noise in G and M"}, {y});
-  figure.x.scale = figure.y.scale = Scale::log;
-  return figure;
+  return sheet(id, title, std::move(subtitle), {.label = "relative noise in G and M", .scale = Scale::log},
+               {.label = y, .scale = Scale::log});
 }
 
 Figure over_powers(const char* id, const char* title, std::string subtitle, const char* y, int power) {
@@ -143,7 +138,7 @@ Figure saturation_figure(const TheoryView& t) {
 }  // namespace
 
 std::string theory_subtitle(const Observation& observation, const Selection&) {
-  const TheoryView* theory = theory_of(observation);
+  const TheoryView* theory = observation.theory.get();
   if (!theory) return why_no_layer(observation, LayerTrait::koopman_heads);
   return place_of(observation, *theory) + " · solid: measured, dashed: bound" + age_text(observation, theory->step);
 }
@@ -159,7 +154,7 @@ std::string linearity_text(const TheoryView& theory) {
 }
 
 std::vector<Figure> perturbation_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const TheoryView* t = theory_of(observation);
+  const TheoryView* t = observation.theory.get();
   if (!t || t->noise.empty()) return {};
   Figure whole =
       over_noise("perturbation_operator", "Operator under noise", place_of(observation, *t), "change |Â − A|");
@@ -176,7 +171,7 @@ std::vector<Figure> perturbation_figures(const Observation& observation, const S
 }
 
 std::vector<Figure> filter_theory_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const TheoryView* t = theory_of(observation);
+  const TheoryView* t = observation.theory.get();
   if (!t || t->powers.norms.empty()) return {};
   std::vector<Figure> figures{norms_figure(*t), excess_figure(*t)};
   if (!t->regime_error.empty()) figures.push_back(regime_figure(*t));
@@ -184,7 +179,7 @@ std::vector<Figure> filter_theory_figures(const Observation& observation, const 
 }
 
 std::vector<Figure> linear_gap_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const TheoryView* t = theory_of(observation);
+  const TheoryView* t = observation.theory.get();
   if (!t || t->gap.empty()) return {};
   std::string subtitle = "κ = " + number_text(t->kappa, 3);
   if (const std::string step = gradient_step_text(*t); !step.empty()) subtitle += " · " + step;
@@ -198,7 +193,7 @@ std::vector<Figure> linear_gap_figures(const Observation& observation, const Sel
 }
 
 std::vector<Figure> query_jacobian_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const TheoryView* t = theory_of(observation);
+  const TheoryView* t = observation.theory.get();
   if (!t || t->jacobian.singular_values.empty()) return {};
   std::vector<Figure> figures{singular_values_figure(*t, place_of(observation, *t))};
   if (!t->softmax.norm.empty()) figures.push_back(saturation_figure(*t));
@@ -206,7 +201,7 @@ std::vector<Figure> query_jacobian_figures(const Observation& observation, const
 }
 
 std::vector<Figure> state_size_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const TheoryView* t = theory_of(observation);
+  const TheoryView* t = observation.theory.get();
   if (!t || t->rank < 1) return {};
   std::vector<double> tokens, state, grown;
   for (double length = 1; length <= 1 << 20; length *= 2) {
@@ -215,9 +210,8 @@ std::vector<Figure> state_size_figures(const Observation& observation, const Sel
     grown.push_back(t->cache_bytes * length);
   }
   Figure figure =
-      sheet("state_size", "State size", "all SKA layers, one sequence, float32", {"tokens"}, {"bytes kept"});
-  figure.x.scale = figure.y.scale = Scale::log;
-  figure.y.unit = "B";
+      sheet("state_size", "State size", "all SKA layers, one sequence, float32",
+            {.label = "tokens", .scale = Scale::log}, {.label = "bytes kept", .unit = "B", .scale = Scale::log});
   figure.series.emplace_back(curve("SKA state", tokens, state, layer_ink(LayerTrait::koopman_heads)));
   figure.series.emplace_back(curve("key-value cache", tokens, grown, layer_ink(LayerTrait::token_shares)));
   if (std::isfinite(t->crossing) && t->crossing > 0)
@@ -226,8 +220,6 @@ std::vector<Figure> state_size_figures(const Observation& observation, const Sel
 }
 
 namespace {
-
-const DepthView* depth_of(const Observation& observation) { return observation.depth.get(); }
 
 /// One tick for each layer; if they are too dense, the drawing labels every second, third, ..
 std::vector<AxisTick> layer_ticks(const Observation& observation, const DepthView& depth, bool with_head) {
@@ -246,13 +238,8 @@ Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Da
     x.push_back(static_cast<double>(l));
     y.push_back(values[l]);
   }
-  Line line{.name = std::move(name),
-            .curve = {std::move(x), std::move(y)},
-            .ink = ink,
-            .dash = dash,
-            .width = dash == Dash::solid ? 2.2 : 1.5};
-  if (dash == Dash::solid) line.marker = Marker::circle;
-  return line;
+  Line line = curve(std::move(name), std::move(x), std::move(y), ink, dash);
+  return dash == Dash::solid ? with_dots(std::move(line)) : line;
 }
 
 double highest_of(const std::vector<double>& values) {
@@ -323,7 +310,7 @@ bool is_whole(const DepthView& depth) {
 }  // namespace
 
 std::string depth_subtitle(const Observation& observation, const Selection&) {
-  const DepthView* depth = depth_of(observation);
+  const DepthView* depth = observation.depth.get();
   if (!depth) return why_not_yet(observation, "Computing: starts within seconds after the spectra.");
   if (!is_whole(*depth))
     return "Nothing to measure: the inspected sequence has no question, or a number is not finite.";
@@ -331,7 +318,7 @@ std::string depth_subtitle(const Observation& observation, const Selection&) {
 }
 
 std::vector<Figure> depth_figures(const Observation& observation, const Selection&, CurveStore&) {
-  const DepthView* depth = depth_of(observation);
+  const DepthView* depth = observation.depth.get();
   if (!depth || !is_whole(*depth)) return {};
   return {gradient_figure(observation, *depth), branch_figure(observation, *depth)};
 }

@@ -34,6 +34,8 @@ Line study_line(const StudyCurve& curve, std::string name, Ink ink) {
   return Line{.name = std::move(name), .curve = {curve.x, curve.y, nullptr}, .ink = ink};
 }
 
+Dash dash_of(const StudyCurve& curve) { return curve.is_dashed ? Dash::dashed : Dash::solid; }
+
 constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
 constexpr double smoothing_of_losses = 0.95;
 
@@ -65,7 +67,7 @@ Figure backward_figure(char letter, const StudyView& study) {
   for (const StudyCurve& curve : study.curves) {
     figure.series.push_back(styled(study_line(curve, curve.is_dashed ? "unrolled" : "implicit",
                                               curve.is_dashed ? Ink(Role::dim) : solver_ink(solver)),
-                                   {.dash = curve.is_dashed ? Dash::dashed : Dash::solid, .marker = Marker::circle}));
+                                   {.dash = dash_of(curve), .marker = Marker::circle}));
   }
   return figure;
 }
@@ -83,7 +85,7 @@ Figure strength_price_figure(const StudyView& study) {
   figure.x = {.label = "strength a", .scale = Scale::log};
   for (std::size_t c = 0; c < study.curves.size(); ++c) {
     figure.series.push_back(styled(study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2))),
-                                   {.dash = study.curves[c].is_dashed ? Dash::dashed : Dash::solid}));
+                                   {.dash = dash_of(study.curves[c])}));
   }
   return figure;
 }
@@ -91,10 +93,8 @@ Figure strength_price_figure(const StudyView& study) {
 Figure divisor_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure5", "What a step backwards divides by", study, "divisor");
   figure.x = {.label = "bound of the condition number κ", .scale = Scale::log};
-  for (const StudyCurve& curve : study.curves) {
-    figure.series.push_back(styled(study_line(curve, curve.name, solver_ink(curve.solver)),
-                                   {.dash = curve.is_dashed ? Dash::dashed : Dash::solid}));
-  }
+  for (const StudyCurve& curve : study.curves)
+    figure.series.push_back(styled(study_line(curve, curve.name, solver_ink(curve.solver)), {.dash = dash_of(curve)}));
   return figure;
 }
 
@@ -109,12 +109,9 @@ Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
     const KlLimit& mode = modes[k];
     const std::string name = "mode " + std::to_string(mode.mode);
     const auto add = [&](const std::string& which, const std::vector<double>& values, Dash dash) {
-      Line line{.name = name + which};
-      line.is_quiet = !which.empty();  // named only in the table: the subtitle explains the dashes
-      line.ink = Ink(static_cast<int>(k));
-      line.dash = dash;
-      line.curve = {mode.rows, values, nullptr};
-      figure.series.emplace_back(std::move(line));
+      const Line line = line_through(name + which, mode.rows, values, static_cast<int>(k), dash);
+      // Named only in the table: the subtitle explains the dashes.
+      figure.series.push_back(styled(line, {.is_quiet = !which.empty()}));
     };
     add("", mode.weighted, Dash::solid);
     add(", continuous", std::vector<double>(mode.rows.size(), mode.continuous), Dash::dashed);
@@ -160,14 +157,11 @@ std::string power_of_length(double growth) { return growth == 0 ? "1" : growth =
 
 Figure cost_figure(std::size_t number, const CostView& costs) {
   const CostPart& part = cost_parts[std::min(number, std::size(cost_parts) - 1)];
-  Figure figure{.id = "echo_table1_" + std::string(1, static_cast<char>('a' + number)),
-                .title = part.title,
-                .subtitle = "one sequence, d " + std::to_string(costs.width) + ", float32, one thread"};
+  Figure figure =
+      sheet("echo_table1_" + std::string(1, static_cast<char>('a' + number)), part.title,
+            "one sequence, d " + std::to_string(costs.width) + ", float32, one thread",
+            {.label = "tokens T", .scale = Scale::log}, {.label = part.label, .unit = part.unit, .scale = Scale::log});
   if (part.growth != nullptr) figure.subtitle += " · dashed: as Echo's table 1 says";
-  figure.x = {.label = "tokens T", .scale = Scale::log};
-  figure.y.label = part.label;
-  figure.y.unit = part.unit;
-  figure.y.scale = Scale::log;
   figure.provenance = "afterglow · echo_table1 · " + figure.subtitle;
   for (const LayerCost& layer : costs.layers) {
     const std::vector<double>& values = layer.*part.values;

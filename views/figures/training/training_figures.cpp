@@ -61,10 +61,6 @@ void add_ahead(Figure& figure, const Observation& observation, const Selection& 
            .is_quiet = true});
 }
 
-std::string run_name(const Observation& observation, std::size_t r, const char* alone) {
-  return observation.runs.size() == 1 ? alone : observation.runs[r].run;
-}
-
 /// The curve according to the selection: averaged over a window, exponentially, or raw.
 Curve shown_curve(CurveStore& curves, const std::string& key, const CurveSource& source, const Selection& selection) {
   if (selection.window > 0) return curves.averaged(key, source, selection.window);
@@ -140,10 +136,9 @@ std::vector<std::size_t> shown_runs(const Observation& observation, const Select
 /// earlier ones are grey with different dashes, or have colours of their own.
 void dress_run(Line& line, const Observation& observation, const Selection& selection, std::size_t r) {
   const std::size_t age = observation.runs.size() - 1 - r;
-  static constexpr Dash ghost_dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   const bool is_ghost = age > 0 && selection.earlier == EarlierRuns::grey;
   line.ink = is_ghost ? Ink(Role::faint) : age == 0 ? Ink(Role::text) : run_ink(r);
-  line.dash = is_ghost ? ghost_dashes[(age - 1) % 4] : age == 0 ? Dash::solid : Dash::automatic;
+  line.dash = is_ghost ? plain_dashes[(age - 1) % plain_dashes.size()] : age == 0 ? Dash::solid : Dash::automatic;
   line.width = age == 0 ? 2.2 : 1.5;
 }
 
@@ -164,7 +159,7 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
     const bool is_current = r + 1 == observation.runs.size();
     const CurveSource source{run.*member, static_cast<double>(run.first_step), {}};
     const std::string key = figure.id + "/" + std::to_string(r);
-    Line line{.name = run_name(observation, r, alone)};
+    Line line{.name = observation.runs.size() == 1 ? alone : run.run};
     dress_run(line, observation, selection, r);
     line.curve = shown_curve(curves, key, source, selection);
     if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
@@ -242,7 +237,6 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
                                  .dash = dash,
                                  .width = width});
   };
-  static constexpr Dash dashes[] = {Dash::solid, Dash::dashed, Dash::dotted, Dash::dash_dot};
   std::map<std::string, int> seen;
   LinesOfColour lines;
   for (std::size_t l = 0; l < run.layer_gradient_norms.size(); ++l) {
@@ -251,7 +245,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
     std::string name = run.layer_gradient_norms[l].name;
     if (seen[name]++) name += " (" + std::to_string(l) + ")";
     const Ink ink = layer_ink(kind);
-    add(name, run.layer_gradient_norms[l].values, ink, dashes[lines.add(ink) % std::size(dashes)],
+    add(name, run.layer_gradient_norms[l].values, ink, plain_dashes[lines.add(ink) % plain_dashes.size()],
         static_cast<int>(l) == selection.layer ? 2.4 : 1.4);
   }
   for (const std::size_t r : shown_runs(observation, selection)) {
