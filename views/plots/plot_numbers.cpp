@@ -15,14 +15,18 @@ namespace {
 
 struct Points {
   std::vector<double> x, y;
+
+  void add(double to_x, double to_y) {
+    x.push_back(to_x);
+    y.push_back(to_y);
+  }
 };
 
 Points points_of(const Curve& curve) {
   Points points;
   const std::size_t size = curve.pyramid ? curve.pyramid->size() : std::min(curve.x.size(), curve.y.size());
   for (std::size_t i = 0; i < size; ++i) {
-    points.x.push_back(curve.pyramid ? curve.pyramid->x(i) : curve.x[i]);
-    points.y.push_back(curve.pyramid ? curve.pyramid->y(i) : curve.y[i]);
+    curve.pyramid ? points.add(curve.pyramid->x(i), curve.pyramid->y(i)) : points.add(curve.x[i], curve.y[i]);
   }
   return points;
 }
@@ -35,22 +39,13 @@ Points points_of(const Series& series) {
     return points_of(has_raw ? raw : line->curve);
   }
   if (const auto* scatter = std::get_if<Scatter>(&series)) {
-    for (const ScatterPoint& point : scatter->points) {
-      points.x.push_back(point.x);
-      points.y.push_back(point.y);
-    }
+    for (const ScatterPoint& point : scatter->points) points.add(point.x, point.y);
   }
   if (const auto* bars = std::get_if<Bars>(&series)) {
-    for (const Bar& bar : bars->bars) {
-      points.x.push_back(bar.x);
-      points.y.push_back(bar.value);
-    }
+    for (const Bar& bar : bars->bars) points.add(bar.x, bar.value);
   }
   if (const auto* map = std::get_if<HeatMap>(&series)) {
-    for (std::size_t i = 0; i < map->cells.size(); ++i) {
-      points.x.push_back(static_cast<double>(i));
-      points.y.push_back(map->cells[i]);
-    }
+    for (std::size_t i = 0; i < map->cells.size(); ++i) points.add(static_cast<double>(i), map->cells[i]);
   }
   return points;
 }

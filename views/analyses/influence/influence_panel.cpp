@@ -1,7 +1,6 @@
 // The switch between log-log axes, on which a power law is a straight line, and semi-log ones, on which an exponential
 // is; the race with one column for each layer.
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/figure/painting/painter.h"

@@ -75,10 +75,9 @@ Figure hops_figure(const RoutingView& routing) {
 
 /// The hops of an impulse at token 0 over the lag: one hop falls as the weights do, each further one lasts longer.
 Figure hop_profiles_figure(const RoutingView& routing) {
-  Figure figure = token_figure("routing_hop_profiles", "Hops over the lag", "|(B^k)_t0|");
+  Figure figure = lag_figure("routing_hop_profiles", "Hops over the lag", "|(B^k)_t0|");
   figure.subtitle = "weight that token 0 sends over k hops; the sum over all hops is the resolvent";
-  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
-  figure.y.scale = Scale::log;
+  figure.labels = LabelPlacement::automatic;
   const std::size_t last = routing.hop_profiles.size() - 1;
   for (std::size_t k = 0; k <= last; ++k) {
     std::vector<double> values;  // 0 at lag 0, and with fewer tokens than hops
@@ -177,10 +176,7 @@ Figure decay_figure(const RoutingView& routing) {
 
 /// The accumulated step over the lag: from token 0, and the smallest of all heads and windows, with the mean rate.
 Figure freeze_figure(const RoutingView& routing) {
-  Figure figure = token_figure("routing_freeze", "Accumulated step", "Δ(τ, τ + lag)");
-  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
-  figure.y.scale = Scale::log;
-  figure.labels = LabelPlacement::legend;
+  Figure figure = lag_figure("routing_freeze", "Accumulated step", "Δ(τ, τ + lag)");
   const std::vector<double>& least = routing.min_accumulated;
   std::vector<double> lags, worst, mean;
   for (std::size_t lag = 1; lag < least.size(); ++lag) {
@@ -259,14 +255,11 @@ Figure recovery_figure(const Figure& codes) {
 
 /// Dots: the Jacobian of the stack; thin: the recursion, which continues; dashed: the theorem's law through its end.
 Figure deep_tails_figure(const std::vector<DeepProfile>& profiles) {
-  Figure figure = token_figure("deep_profiles", "Deep profiles", "|∂y_t/∂x_0|");
+  Figure figure = lag_figure("deep_profiles", "Deep profiles", "|∂y_t/∂x_0|");
   const double beta = profiles.front().beta;
   figure.subtitle =
       "β = " + number_text(beta, 2) +
       " · dots: Jacobian with its fit (theory), line: recursion, dashed: theorem 12, dotted: construction K.22";
-  figure.x = {.label = "lag", .unit = "tokens", .scale = Scale::log};
-  figure.y.scale = Scale::log;
-  figure.labels = LabelPlacement::legend;
   for (const DeepProfile& deep : profiles) {
     if (deep.beta != beta) continue;
     std::vector<double> law;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "views/analyses/inspected/inspection_figures.h"
-#include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
 #include "views/text_field.h"
 #include "views/token_chip.h"

@@ -1,6 +1,5 @@
 // State matrices as heat maps whose colours stay the same over the tokens, and the answer as bars.
 #include <algorithm>
-#include <cmath>
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"

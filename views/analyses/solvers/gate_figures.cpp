@@ -15,11 +15,10 @@ const std::vector<HeadGate>* gates_of(const Observation& observation) {
   return observation.solvers && !observation.solvers->gates.empty() ? &observation.solvers->gates : nullptr;
 }
 
-Figure gate_figure(const Observation& observation, std::string id, std::string title, std::string subtitle,
-                   std::string label) {
+Figure gate_figure(const Observation& observation, std::string id, std::string title, std::string subtitle, Axis y) {
   const double last = static_cast<double>(gates_of(observation)->front().log_decay.size()) - 1;
   return sheet("gate_" + std::move(id), std::move(title), std::move(subtitle),
-               {.label = "token", .range = Range{0, std::max(1.0, last)}, .integer_ticks = true}, {std::move(label)});
+               {.label = "token", .range = Range{0, std::max(1.0, last)}, .integer_ticks = true}, std::move(y));
 }
 
 template <class Value>
@@ -34,9 +33,8 @@ void add_heads(Figure& figure, const std::vector<HeadGate>& gates, const Selecti
 
 Figure horizon_figure(const Observation& observation, const Selection& selection, std::string id, std::string title,
                       double share) {
-  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: full context", "memory horizon");
-  figure.y.unit = "tokens";
-  figure.y.scale = Scale::log;
+  Figure figure = gate_figure(observation, std::move(id), std::move(title), "dashed: full context",
+                              {.label = "memory horizon", .unit = "tokens", .scale = Scale::log});
   const std::vector<HeadGate>& gates = *gates_of(observation);
   const std::vector<double> tokens = counted(gates.front().log_decay.size(), 1);
   figure.series.push_back(
@@ -66,9 +64,9 @@ std::string gate_subtitle(const Observation& observation, const Selection&) {
 std::vector<Figure> gate_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const std::vector<HeadGate>* gates = gates_of(observation);
   if (!gates || gates->front().log_decay.empty()) return {};
-  Figure decay = gate_figure(observation, "decay", "Decay",
-                             "fraction of memory kept per token" + mean_text(gates->front()), "gate e^g");
-  decay.y.range = Range{0, 1.02};
+  Figure decay =
+      gate_figure(observation, "decay", "Decay", "fraction of memory kept per token" + mean_text(gates->front()),
+                  {.label = "gate e^g", .range = Range{0, 1.02}});
   add_heads(decay, *gates, selection, [](const HeadGate& gate) {
     std::vector<double> values;
     for (const double g : gate.log_decay) values.push_back(std::exp(g));

@@ -20,9 +20,9 @@ bool is_exact(FilterKind kind) {
   return kind == FilterKind::kalman || kind == FilterKind::fading_kalman || kind == FilterKind::gka;
 }
 
-Figure filter_figure(std::string id, std::string title, std::string subtitle, std::string label) {
+Figure filter_figure(std::string id, std::string title, std::string subtitle, Axis y) {
   return sheet("kalman_" + std::move(id), std::move(title), std::move(subtitle),
-               {.label = "token", .integer_ticks = true}, {std::move(label)});
+               {.label = "token", .integer_ticks = true}, std::move(y));
 }
 
 void add_line(Figure& figure, std::string name, Ink ink, Dash dash, std::vector<double> x, std::vector<double> y) {
@@ -35,8 +35,8 @@ void add_filter(Figure& figure, const FilterRun& run, std::vector<double> x, std
 }
 
 Figure written_figure(const HeadFilters& filters) {
-  Figure figure = filter_figure("written", "Share written", "1: reading this key now returns this value", "k_t · G_t");
-  figure.y.range = Range{0, 1.02};
+  Figure figure = filter_figure("written", "Share written", "1: reading this key now returns this value",
+                                {.label = "k_t · G_t", .range = Range{0, 1.02}});
   for (const FilterRun& run : filters.runs) add_filter(figure, run, counted(run.written.size()), run.written);
   return figure;
 }
@@ -44,7 +44,7 @@ Figure written_figure(const HeadFilters& filters) {
 Figure alignment_figure(const HeadFilters& filters) {
   Figure figure = filter_figure("alignment", "Direction of the gain",
                                 "1: written along the key; below 1: turned away from directions that other keys use",
-                                "cos(G_t, k_t)");
+                                {"cos(G_t, k_t)"});
   for (const FilterRun& run : filters.runs) add_filter(figure, run, counted(run.alignment.size()), run.alignment);
   return figure;
 }
@@ -52,7 +52,7 @@ Figure alignment_figure(const HeadFilters& filters) {
 /// The mean error of the pairs that are 1, 2, 3 to 4, 5 to 8, .. tokens old, at the oldest of them.
 Figure recall_figure(const HeadFilters& filters) {
   Figure figure = filter_figure("recall", "Recall at the end",
-                                "mean over the pairs of that age; 1: the pair is forgotten", "error |v − Sᵀk| / |v|");
+                                "mean over the pairs of that age; 1: the pair is forgotten", {"error |v − Sᵀk| / |v|"});
   figure.x = {.label = "age", .unit = "tokens", .scale = Scale::log, .integer_ticks = true};
   for (const FilterRun& run : filters.runs) {
     std::vector<double> ages, errors;
@@ -76,9 +76,8 @@ Figure recall_figure(const HeadFilters& filters) {
 }
 
 Figure sigma_figure(const HeadFilters& filters) {
-  Figure figure =
-      filter_figure("sigma", "Uncertainty Σ_t", "eigenvalues: the filter's remaining uncertainty", "λ(Σ_t)");
-  figure.y.scale = Scale::log;
+  Figure figure = filter_figure("sigma", "Uncertainty Σ_t", "eigenvalues: the filter's remaining uncertainty",
+                                {.label = "λ(Σ_t)", .scale = Scale::log});
   const auto add = [&](std::string name, Ink ink, Dash dash, const Uncertainty& of, const std::vector<double>& y) {
     add_line(figure, std::move(name), ink, dash, {of.tokens.begin(), of.tokens.end()}, y);
   };
@@ -95,7 +94,7 @@ Figure sigma_figure(const HeadFilters& filters) {
 Figure noise_figure(const HeadFilters& filters) {
   Figure figure = filter_figure("noise", "Process noise",
                                 "exact filter; solid: mean error of all pairs, dashed: of the last eighth",
-                                "error |v − Sᵀk| / |v|");
+                                {"error |v − Sᵀk| / |v|"});
   figure.x = {.label = "Q_t = q I", .scale = Scale::log};
   for (const NoiseSweep& sweep : filters.sweeps) {
     const Ink ink = filter_ink(sweep.fades ? FilterKind::fading_kalman : FilterKind::kalman);
@@ -124,8 +123,7 @@ Figure drift_figure(const HeadFilters& filters, Arithmetic arithmetic) {
   const DriftRun &own = of(filters.drifts), &weak = of(filters.weaker_drifts);
   Figure figure = filter_figure("drift", "Recursion against solve in " + std::string(name_of(arithmetic)),
                                 "λ = " + number_text(own.ridge, 2) + ", and a thousandth of it · triangle: no solution",
-                                "error |Δx| / |x|");
-  figure.y.scale = Scale::log;
+                                {.label = "error |Δx| / |x|", .scale = Scale::log});
   const auto add = [&](std::string name, int ink, Dash dash, const DriftRun& run, const std::vector<double>& y) {
     add_line(figure, std::move(name), ink, dash, {run.tokens.begin(), run.tokens.end()}, lifted(y));
   };

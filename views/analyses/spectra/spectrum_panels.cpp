@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/io/number_text.h"
 #include "views/analyses/causes/causes_figures.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"

@@ -32,9 +32,9 @@ double end_of_steps(const Observation& observation) {
   return end;
 }
 
-Figure step_figure(const Observation& observation, std::string id, std::string title) {
+Figure step_figure(const Observation& observation, std::string id, std::string title, Axis y) {
   return sheet("training_" + std::move(id), std::move(title), "",
-               {.label = "step", .range = Range{0, end_of_steps(observation)}, .integer_ticks = true}, {});
+               {.label = "step", .range = Range{0, end_of_steps(observation)}, .integer_ticks = true}, std::move(y));
 }
 
 /// Changes, one mark for each step; after a rewind the present step, and grey marks for later ones.
@@ -199,9 +199,8 @@ void say_how_to_begin(Figure& figure, const Observation& observation) {
 
 Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
   const std::string& quality = observation.measures.quality;
-  Figure figure = step_figure(observation, "accuracy", with_capital(quality));
-  figure.y.label = quality;
-  figure.y.range = Range{0, 1.02};
+  Figure figure =
+      step_figure(observation, "accuracy", with_capital(quality), {.label = quality, .range = Range{0, 1.02}});
   add_runs(figure, observation, selection, curves, &RunCurves::accuracy, "training");
   add_held_out(figure, observation, curves);
   add_marks(figure, observation);
@@ -210,19 +209,16 @@ Figure accuracy_figure(const Observation& observation, const Selection& selectio
 }
 
 Figure loss_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
-  Figure figure = step_figure(observation, "loss", "Loss");
-  figure.y.label = observation.measures.loss;
-  figure.y.unit = observation.measures.loss_unit;
-  figure.y.scale = Scale::log;
+  const MeasureNames& names = observation.measures;
+  Figure figure = step_figure(observation, "loss", "Loss", {names.loss, names.loss_unit, Scale::log});
   add_runs(figure, observation, selection, curves, &RunCurves::loss, "loss");
   add_marks(figure, observation);
   return figure;
 }
 
 Figure gradient_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
-  Figure figure = step_figure(observation, "gradient_norm", "Gradient norm");
-  figure.y.label = "gradient norm |∂L/∂θ|";
-  figure.y.scale = Scale::log;
+  Figure figure = step_figure(observation, "gradient_norm", "Gradient norm",
+                              {.label = "gradient norm |∂L/∂θ|", .scale = Scale::log});
   if (observation.runs.empty()) return figure;
   if (const std::vector<const RunCurves*> seeds = seeds_of(observation, selection); !seeds.empty()) {
     add_seeds(figure, seeds, selection, curves, &RunCurves::gradient_norm);
@@ -264,8 +260,7 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
 }
 
 Figure rate_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
-  Figure figure = step_figure(observation, "learning_rate", "Learning rate");
-  figure.y.label = "learning rate";
+  Figure figure = step_figure(observation, "learning_rate", "Learning rate", {"learning rate"});
   Selection unsmoothed = selection;
   unsmoothed.smoothing = unsmoothed.window = 0;
   add_runs(figure, observation, unsmoothed, curves, &RunCurves::learning_rate, "rate");
