@@ -72,13 +72,9 @@ double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figu
   if (figures.size() < 2 || row.width < frame.px(250)) return right;
   const int shown = shown_figure(frame, panel, figures.size());
   const std::string label = shown < 0 ? "all plots" : figures[static_cast<std::size_t>(shown)].title;
-  const ChipResult chip =
-      header_chip(frame, "which", right, row, label, shown >= 0, "Switches between all plots and each plot alone");
-  if (chip.clicked) {
-    const std::int64_t next = shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
-    frame.commands.send("show", {{"panel", std::string(panel.kind->id)}, {"figure", next}});
-  }
-  return chip.left;
+  const std::int64_t next = shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
+  return command_chip(frame, {"show", {{"panel", std::string(panel.kind->id)}, {"figure", next}}}, "which", right, row,
+                      label, shown >= 0, "Switches between all plots and each plot alone");
 }
 
 void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
@@ -91,24 +87,18 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
                                 row.width - frame.px(24));
   const Rect title_row{row.x, row.y, title + frame.px(1), row.height};
   const double left = title_row.right() + frame.px(7);
-  const ChipResult enlarge =
-      header_chip(frame, "enlarge", row.right(), row, "", false,
-                  is_alone ? "Back to all panels  Esc" : "Enlarge  Enter", is_alone ? Icon::shrink : Icon::enlarge);
-  if (enlarge.clicked) {
-    if (is_alone) {
-      frame.commands.send("restore");
-    } else {
-      frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
-    }
-  }
+  const ChipCommand maximise{"maximise", {{"panel", std::string(panel.kind->id)}}};
+  const double enlarge =
+      command_chip(frame, is_alone ? ChipCommand{"restore", {}} : maximise, "enlarge", row.right(), row, "", false,
+                   is_alone ? "Back to all panels  Esc" : "Enlarge  Enter", is_alone ? Icon::shrink : Icon::enlarge);
   const auto rest = [&](double right) { return Rect{left, row.y, std::max(0.0, right - left), row.height}; };
-  double right = draw_figure_chip(frame, panel, figures, enlarge.left, rest(enlarge.left));
+  double right = draw_figure_chip(frame, panel, figures, enlarge, rest(enlarge));
   if (panel.draw_controls) right = panel.draw_controls(frame, rest(right));
 
   row_text(frame.look, canvas, title_row, panel.kind->title,
            {title_size, FontFace::semibold, theme.text, Anchor::start});
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
-  if (press.double_clicked) frame.commands.send("maximise", {{"panel", std::string(panel.kind->id)}});
+  if (press.double_clicked) frame.commands.send(maximise.name, maximise.fields);
   // Without a figure the sentence is shown in its place. What does not fit is in the hint.
   if (const Rect text = rest(right - frame.px(8)); !figures.empty()) {
     const std::string whole = frame.figures.second() ? figures.front().subtitle

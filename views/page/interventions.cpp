@@ -65,12 +65,9 @@ double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, co
   const auto off = std::count(is_off.begin(), is_off.end(), true);
   row_text(frame.look, canvas, row, "modes off", {body_size, FontFace::regular, theme.dim, Anchor::start});
   const std::string text = std::to_string(off) + " of " + std::to_string(modes);
-  const ChipResult chip =
-      header_chip(frame, "modes", row.right(), row, text, off > 0,
-                  off > 0 ? "Switches all modes on" : "Switches all modes off; right click a dot to switch one mode");
-  if (chip.clicked) {
-    frame.commands.send("mode_off", {{"layer", std::int64_t{layer}}, {"head", std::int64_t{head}}, {"off", off == 0}});
-  }
+  command_chip(frame, {"mode_off", {{"layer", std::int64_t{layer}}, {"head", std::int64_t{head}}, {"off", off == 0}}},
+               "modes", row.right(), row, text, off > 0,
+               off > 0 ? "Switches all modes on" : "Switches all modes off; right click a dot to switch one mode");
   return row.height;
 }
 

@@ -14,15 +14,11 @@ double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   const EarlierRuns now = frame.state.selection.earlier;
   static constexpr std::array<const char*, earlier_runs_names.size()> labels{"earlier runs", "runs in colour",
                                                                              "this run only", "seeds"};
-  const ChipResult chip =
-      header_chip(frame, "earlier", right, row, labels[static_cast<std::size_t>(now)], now != EarlierRuns::hidden,
-                  "Shows earlier runs and what a change replaced in grey, in colour, not at all, or the "
-                  "runs of other seeds as mean and spread");
-  if (chip.clicked) {
-    const auto next = static_cast<EarlierRuns>((static_cast<std::size_t>(now) + 1) % earlier_runs_names.size());
-    frame.commands.send("select", {{"earlier", std::string(name_of(next))}});
-  }
-  return chip.left;
+  const auto next = static_cast<EarlierRuns>((static_cast<std::size_t>(now) + 1) % earlier_runs_names.size());
+  return command_chip(frame, {"select", {{"earlier", std::string(name_of(next))}}}, "earlier", right, row,
+                      labels[static_cast<std::size_t>(now)], now != EarlierRuns::hidden,
+                      "Shows earlier runs and what a change replaced in grey, in colour, not at all, or the "
+                      "runs of other seeds as mean and spread");
 }
 
 struct Averaging {
@@ -38,15 +34,14 @@ double draw_training_controls(Frame& frame, const Rect& row) {
   const std::string label = now.window > 0      ? "mean of " + std::to_string(now.window) + " steps"
                             : now.smoothing > 0 ? "smooth " + number_text(now.smoothing, 3)
                                                 : "raw";
-  const ChipResult chip = header_chip(frame, "smoothing", row.right(), row, label, false,
-                                      "Exponential average with bias correction (0.9, 0.98), mean of the last 50 "
-                                      "steps, or off. The raw curve stays visible.");
-  if (chip.clicked) {
-    const auto at = std::ranges::find(averagings, now);
-    const Averaging next = at == averagings.end() || at + 1 == averagings.end() ? averagings.front() : *(at + 1);
-    frame.commands.send("select", {{"smoothing", next.smoothing}, {"window", std::int64_t{next.window}}});
-  }
-  return draw_earlier_runs(frame, chip.left, {row.x, row.y, chip.left - row.x, row.height});
+  const auto at = std::ranges::find(averagings, now);
+  const Averaging next = at == averagings.end() || at + 1 == averagings.end() ? averagings.front() : *(at + 1);
+  const double left =
+      command_chip(frame, {"select", {{"smoothing", next.smoothing}, {"window", std::int64_t{next.window}}}},
+                   "smoothing", row.right(), row, label, false,
+                   "Exponential average with bias correction (0.9, 0.98), mean of the last 50 steps, or off. The raw "
+                   "curve stays visible.");
+  return draw_earlier_runs(frame, left, {row.x, row.y, left - row.x, row.height});
 }
 
 }  // namespace

@@ -300,12 +300,9 @@ void draw_ablation(Frame& frame, const Panel& panel, const std::vector<Figure>& 
 double draw_ablation_controls(Frame& frame, const Rect& row) {
   const AblationView* view = frame.seen().ablation.get();
   if (!view || view->parts.size() < 2 || row.width < frame.px(150)) return row.right();
-  const ChipResult next = header_chip(frame, "next parts", row.right(), row, "next group", false,
-                                      "Shows the next parts, whose removal costs less");
-  if (next.clicked)
-    frame.commands.send(
-        "show", {{"panel", std::string("ablation")}, {"figure", std::int64_t{next_ablation_page(frame.state)}}});
-  return next.left;
+  const std::int64_t next = next_ablation_page(frame.state);
+  return command_chip(frame, {"show", {{"panel", std::string("ablation")}, {"figure", next}}}, "next parts",
+                      row.right(), row, "next group", false, "Shows the next parts, whose removal costs less");
 }
 
 double draw_transplant_controls(Frame& frame, const Rect& row) {

@@ -23,15 +23,11 @@ double draw_scale_chip(Frame& frame, const Rect& row, const char* panel, const c
   const auto plot = frame.state.plots.find(first_plot);
   const bool is_semi_log =
       plot != frame.state.plots.end() && plot->second.x_scale.value_or(Scale::log) == Scale::linear;
-  const ChipResult chip =
-      header_chip(frame, "semi_log", row.right(), row, is_semi_log ? "semi-log" : "log-log", is_semi_log,
-                  "Switches the axis of the lag between linear and logarithmic  Shift X");
-  if (chip.clicked) {
-    frame.commands.send("axis_scale", {{"panel", std::string(panel)},
-                                       {"axis", std::string("x")},
-                                       {"scale", std::string(is_semi_log ? "log" : "linear")}});
-  }
-  return chip.left;
+  const std::string other = is_semi_log ? "log" : "linear";
+  return command_chip(frame,
+                      {"axis_scale", {{"panel", std::string(panel)}, {"axis", std::string("x")}, {"scale", other}}},
+                      "semi_log", row.right(), row, is_semi_log ? "semi-log" : "log-log", is_semi_log,
+                      "Switches the axis of the lag between linear and logarithmic  Shift X");
 }
 
 /// Kinds with fresh weights: those that the user added.
@@ -231,15 +227,12 @@ double draw_influence_controls(Frame& frame, const Rect& row) {
                             : "Computes exact norms, one backward pass for every channel; takes longer");
   const bool is_one = view->sources.size() == 1;
   const std::string name = is_one ? "τ = " + std::to_string(view->sources.front()) : "mean of sources";
-  const ChipResult source = header_chip(frame, "source", exact, row, name, is_one,
-                                        is_one ? "Shows the mean over several source tokens again"
-                                               : "Follows one source token: the selected one, else token 8");
-  if (source.clicked) {
-    const int token = frame.state.selection.token;
-    const int one = std::min(token >= 0 ? token : usual_source, view->tokens - 2);
-    frame.commands.send("influence", {{"source", std::int64_t{is_one ? -1 : one}}});
-  }
-  return source.left;
+  const int token = frame.state.selection.token;
+  const int one = std::min(token >= 0 ? token : usual_source, view->tokens - 2);
+  return command_chip(frame, {"influence", {{"source", std::int64_t{is_one ? -1 : one}}}}, "source", exact, row, name,
+                      is_one,
+                      is_one ? "Shows the mean over several source tokens again"
+                             : "Follows one source token: the selected one, else token 8");
 }
 
 double draw_race_controls(Frame& frame, const Rect& row) { return draw_scale_chip(frame, row, "race", "race_tails"); }

@@ -137,13 +137,12 @@ double draw_scale_chip(Frame& frame, double right, const Rect& row) {
   const Trace& trace = *frame.seen().trace;
   const int token = selected_token(frame.seen(), frame.state.selection);
   const bool is_kept = trace.scale_kept_behind >= 0;
-  const ChipResult chip = header_chip(
-      frame, "scale", right, row, "freeze scale m", is_kept,
+  ChipCommand command{"freeze_scale", {}};
+  if (!is_kept) command.fields.emplace_back("behind", std::int64_t{token});
+  return command_chip(
+      frame, command, "scale", right, row, "freeze scale m", is_kept,
       is_kept ? "Lets the scale m grow with the keys again"
               : "Keeps the scale m of token " + std::to_string(token) + " for all later tokens (Echo 3.2.1)");
-  if (chip.clicked && is_kept) frame.commands.send("freeze_scale");
-  if (chip.clicked && !is_kept) frame.commands.send("freeze_scale", {{"behind", std::int64_t{token}}});
-  return chip.left;
 }
 
 double draw_stepper_controls(Frame& frame, const Rect& row) {

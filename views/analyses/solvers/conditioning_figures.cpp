@@ -28,12 +28,12 @@ std::vector<ReferenceLine> precision_lines(const Observation& observation, const
 
 std::size_t head_count(const Trace& trace) { return trace.steps.empty() ? 0 : trace.steps.front().heads.size(); }
 
-Figure token_figure(const Observation& observation, std::string id, std::string title, std::string label) {
+Figure token_figure(const Observation& observation, std::string id, std::string title, Axis y) {
   return sheet("conditioning_" + std::move(id), std::move(title), layer_name(observation, observation.trace->layer),
                {.label = "token",
                 .range = Range{0, std::max(1.0, static_cast<double>(observation.trace->steps.size()) - 1)},
                 .integer_ticks = true},
-               {std::move(label)});
+               std::move(y));
 }
 
 /// The change of the traced layer's ridge by the user; 0 if it is the trained one.
@@ -86,8 +86,7 @@ void add_jitter(Figure& figure, const Trace& trace) {
 }
 
 Figure kappa_figure(const Observation& observation, const Selection& selection) {
-  Figure figure = token_figure(observation, "kappa", "Condition number", "κ(G + εI)");
-  figure.y.scale = Scale::log;
+  Figure figure = token_figure(observation, "kappa", "Condition number", {.label = "κ(G + εI)", .scale = Scale::log});
   const double shift = ridge_shift(observation);
   double largest = 1e8;
   for (const TokenStep& step : observation.trace->steps) {
@@ -104,8 +103,8 @@ Figure kappa_figure(const Observation& observation, const Selection& selection) 
 }
 
 Figure smallest_figure(const Observation& observation, const Selection& selection) {
-  Figure figure = token_figure(observation, "lambda_min", "Smallest eigenvalue", "λ_min(G + εI)");
-  figure.y.scale = Scale::log;
+  Figure figure =
+      token_figure(observation, "lambda_min", "Smallest eigenvalue", {.label = "λ_min(G + εI)", .scale = Scale::log});
   const double shift = ridge_shift(observation);
   name_inspected_ridge(figure, observation, shift);
   add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return smallest_with(head, shift); });
@@ -117,7 +116,7 @@ Figure smallest_figure(const Observation& observation, const Selection& selectio
 }
 
 Figure sigma_figure(const Observation& observation, const Selection& selection) {
-  Figure figure = token_figure(observation, "sigma", "Largest singular value", "σ(A_w)");
+  Figure figure = token_figure(observation, "sigma", "Largest singular value", {"σ(A_w)"});
   add_level(figure, 1, "1: above it the operator is scaled down", Role::dim, Dash::dashed);
   add_heads(figure, *observation.trace, selection, [](const HeadStep& head) { return head.sigma; });
   return figure;
@@ -187,7 +186,7 @@ Line size_bound(const Trace& trace) {
 
 Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
   const Trace& trace = *observation.trace;
-  Figure figure = token_figure(observation, "size", "Size of G", "size of G");
+  Figure figure = token_figure(observation, "size", "Size of G", {"size of G"});
   figure.subtitle = chosen.place;
   figure.series.emplace_back(size_line(chosen, trace, "tr G", &GramSize::trace, 0));
   figure.series.emplace_back(size_line(chosen, trace, "|G|_F", &GramSize::frobenius, 1));
