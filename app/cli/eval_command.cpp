@@ -92,21 +92,17 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
                  accuracy = goes_by_token ? trainer.evaluate_recurrent(options.examples, task.get(), form) : whole;
     nlohmann::json cell{{"task", task->name()}, {"length", length}, {"accuracy", accuracy}};
     if (!n.is_null()) cell["bindings"] = n;
-    std::string more;
+    char more[80] = "";
     if (goes_by_token) {
       cell["accuracy_at_once"] = whole;
       at_once.push_back(whole);
-      char text[40];
-      std::snprintf(text, sizeof text, "  at once %.4f", whole);
-      more = text;
+      std::snprintf(more, sizeof more, "  at once %.4f", whole);
     }
     if (options.has_perplexity) {
       const AnswerScore score = trainer.answers(options.examples, task.get());
       cell["perplexity"] = score.perplexity;
       cell["among_five"] = score.among_five;
-      char text[80];
-      std::snprintf(text, sizeof text, "  perplexity %.4f  among five %.4f", score.perplexity, score.among_five);
-      more = text;
+      std::snprintf(more, sizeof more, "  perplexity %.4f  among five %.4f", score.perplexity, score.among_five);
       perplexities.push_back(score.perplexity);
       among_five.push_back(score.among_five);
     }
@@ -115,7 +111,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     lengths.push_back(length);
     accuracies.push_back(accuracy);
     output.print("%s %s  length %5d  accuracy %.4f%s", padded(task->name(), 12).c_str(),
-                 padded(bindings_text(n, as_trained), 12).c_str(), length, accuracy, more.c_str());
+                 padded(bindings_text(n, as_trained), 12).c_str(), length, accuracy, more);
   };
   if (options.bindings.empty() && options.lengths.empty()) {
     const std::unique_ptr<Task> task = asked_task(options, config);
@@ -139,8 +135,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
       columns.push_back({"perplexity", perplexities});
       columns.push_back({"among five", among_five});
     }
-    const auto path = write_csv(options.csv, columns, existing_files(common));
-    output.line("written  ", path.string());
+    output.wrote(write_csv(options.csv, columns, existing_files(common)));
   }
   return {{"snapshot", options.snapshot}, {"step", run->step()},       {"examples", options.examples},
           {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells},

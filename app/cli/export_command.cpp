@@ -77,7 +77,7 @@ std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLi
 
 const CheckpointLibrary& library_named(const std::string& name) {
   const auto& all = checkpoint_libraries();
-  const auto found = std::ranges::find_if(all, [&](const CheckpointLibrary& library) { return library.name == name; });
+  const auto found = std::ranges::find(all, name, &CheckpointLibrary::name);
   if (found == all.end()) throw Error(ExitCode::usage, "--format ", name, ": there is no such format");
   return *found;
 }
@@ -100,7 +100,7 @@ nlohmann::json export_model(const ExportOptions& options, const CommonOptions& c
   const std::vector<std::string> files =
       options.format == npz_format ? write_arrays(*run, options, common)
                                    : write_folder(*run, library_named(options.format), options, common, output);
-  for (const std::string& file : files) output.line("written  ", file);
+  for (const std::string& file : files) output.wrote(file);
   return {{"model", options.model}, {"format", options.format}, {"step", run->step()}, {"files", files}};
 }
 

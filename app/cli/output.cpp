@@ -57,6 +57,11 @@ void Output::print(const char* format, ...) const {
   line(text);
 }
 
+std::string Output::wrote(const std::filesystem::path& file) const {
+  line("written  ", file.string());
+  return file.string();
+}
+
 void Output::write_message(const std::string& text) { std::fprintf(stderr, "%s\n", broken_text(text).c_str()); }
 
 void Output::progress(const std::string& name, double share, const std::function<std::string()>& text) {

@@ -1,5 +1,6 @@
 // Output of a command: data on stdout, messages and progress on stderr, one JSON object with --json.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ class Output {
   }
   /// The same by a format of printf.
   [[gnu::format(printf, 2, 3)]] void print(const char* format, ...) const;
+  /// Prints the path of a file that has been written, and returns it.
+  std::string wrote(const std::filesystem::path& file) const;
   /// A message, printed on stderr.
   template <class... Parts>
   void message(const Parts&... parts) const {

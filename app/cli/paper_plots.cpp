@@ -1,6 +1,7 @@
 // Runs the studies of the papers' figures and equations and draws them.
 #include "app/cli/paper_plots.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/engine/analyses/costs/layer_costs.h"
@@ -168,10 +169,8 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
 std::span<const PaperPlot> paper_plots() { return plots; }
 
 const PaperPlot* find_paper_plot(std::string_view id) {
-  for (const PaperPlot& plot : plots) {
-    if (plot.id == id) return &plot;
-  }
-  return nullptr;
+  const auto* const found = std::ranges::find(plots, id, &PaperPlot::id);
+  return found == plots.end() ? nullptr : found;
 }
 
 }  // namespace afterglow

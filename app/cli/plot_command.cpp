@@ -49,10 +49,8 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
     if (path->empty()) continue;
     std::filesystem::path place = *path;
     place.replace_filename(place.stem().string() + suffix + place.extension().string());
-    for (const auto& file : write_figure(figure, place, {}, size_of_name(options.size), write_options)) {
-      written.push_back(file.string());
-      output.line("written  ", file.string());
-    }
+    for (const auto& file : write_figure(figure, place, {}, size_of_name(options.size), write_options))
+      written.push_back(output.wrote(file));
   }
   return written;
 }
@@ -299,11 +297,6 @@ void choose_part(AnalysedRun& analysed, const PlotOptions& options, const Output
   }
 }
 
-/// Plots a text of any length in place of a sequence of the task.
-void ask_text(AnalysedRun& analysed, const std::string& text) {
-  analysed.ask({"probe_sequence", nlohmann::json{{"text", text}}.dump()});
-}
-
 /// Runs the analyses that the plot shows, with the layer, head and token of the options.
 Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer, Output& output) {
   for (std::size_t i = 1; i < options.snapshots.size(); ++i)
@@ -313,7 +306,8 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
     if (!options.problem.empty()) analysed.choose("solver_problem", parse_json(options.problem, "--problem"));
     if (!options.influence.empty()) analysed.choose("influence", parse_json(options.influence, "--influence"));
   });
-  if (const std::optional<std::string> text = options.text.read()) ask_text(analysed, *text);
+  if (const std::optional<std::string> text = options.text.read())
+    analysed.ask({"probe_sequence", nlohmann::json{{"text", *text}}.dump()});
   if (!options.pair.empty()) analysed.ask({"pair", nlohmann::json{{"path", options.pair}}.dump()});
   for (const std::string& text : options.asked)
     analysed.ask(of_words([&] { return parse_command(parse_json(text, "--ask")); }));
@@ -361,12 +355,13 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (const PaperPlot* paper = find_paper_plot(options.kind)) return paper_plot(*paper, options, common, output);
   const PlotKind& kind = plot_kind_named(options.kind);
   require_path(options);
-  if (!kind.needs_model && !options.layer.empty())
-    throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no --layer");
-  if (!kind.needs_model && !options.against.empty())
-    throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no --against");
-  if (!kind.needs_model)
+  if (!kind.needs_model) {
+    for (const auto& [option, value] : {std::pair{"--layer", options.layer}, {"--against", options.against}}) {
+      if (!value.empty())
+        throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no ", option);
+    }
     return write_plot(kind, observation_without_model(kind, options), nullptr, options, -1, common, output);
+  }
   StartOptions start = options.start;
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");

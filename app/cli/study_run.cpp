@@ -212,10 +212,7 @@ nlohmann::json StudyRun::write_files(
     seen = there;
   }
   nlohmann::json names = nlohmann::json::array();
-  for (const fs::path& file : files) {
-    names.push_back(file.string());
-    output_.line("written  ", file.string());
-  }
+  for (const fs::path& file : files) names.push_back(output_.wrote(file));
   if (written < runs_.size())
     output_.message(runs_.size() - written, " of ", runs_.size(),
                     " runs are still missing; the last shard writes the files with all runs");

@@ -18,8 +18,6 @@ using nlohmann::json;
 
 constexpr int steps_of_a_preset = 20;  // trained before its numbers are listed
 
-std::string text_of(const Verdict& verdict, const LessonLine& line) { return line.place + ": " + verdict.why; }
-
 json json_of(const LessonStepResult& result) {
   json expectations = json::array();
   for (const ExpectationResult& one : result.expectations) {
@@ -31,11 +29,15 @@ json json_of(const LessonStepResult& result) {
           {"expectations", expectations}};
 }
 
-void say_step(const LessonStepResult& result, std::size_t number, const Output& output) {
+/// Prints the step, and adds what is wrong.
+void say_step(const LessonStepResult& result, std::size_t number, std::vector<std::string>& wrong,
+              const Output& output) {
   output.print("  %2zu  %-6s %6.1f s  %8s  %s", number, result.is_ok() ? "ok" : "WRONG", result.seconds,
                bytes_text(result.resident_bytes).c_str(), result.step->title.c_str());
   for (const ExpectationResult& one : result.expectations) {
-    if (!one.verdict.holds) output.line("      ", text_of(one.verdict, *one.line));
+    if (one.verdict.holds) continue;
+    wrong.push_back(one.line->place + ": " + one.verdict.why);
+    output.line("      ", wrong.back());
   }
 }
 
@@ -50,11 +52,8 @@ json check_lesson(LessonRunner& runner, std::vector<std::string>& wrong, Output&
     const LessonStepResult result = runner.run_step(i);
     slowest = std::max(slowest, result.seconds);
     most = std::max(most, result.resident_bytes);
-    say_step(result, i + 1, output);
+    say_step(result, i + 1, wrong, output);
     steps.push_back(json_of(result));
-    for (const ExpectationResult& one : result.expectations) {
-      if (!one.verdict.holds) wrong.push_back(text_of(one.verdict, *one.line));
-    }
   }
   if (wrong.size() == wrong_before)
     output.print("ok on this machine: %zu steps, slowest %.1f s, needs %s", steps.size(), slowest,
@@ -62,13 +61,9 @@ json check_lesson(LessonRunner& runner, std::vector<std::string>& wrong, Output&
   return {{"lesson", lesson.name}, {"ok", wrong.size() == wrong_before}, {"steps", steps}};
 }
 
-bool is_preset(const std::string& name) {
-  return std::ranges::any_of(presets(), [&](const Preset& preset) { return preset.name == name; });
-}
-
 /// For a preset: a lesson that trains it for some steps.
 Lesson lesson_named(const std::string& name) {
-  if (!is_preset(name)) return open_lesson(name);
+  if (std::ranges::find(presets(), name, &Preset::name) == presets().end()) return open_lesson(name);
   return parse_lesson(
       "# " + name + "\n## Numbers\nset: preset = " + name + "\nrun: " + std::to_string(steps_of_a_preset) + " steps\n",
       name);

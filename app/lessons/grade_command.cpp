@@ -46,8 +46,7 @@ bool compares_moments(const LessonStep& step) {
 json grade(const GradeOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   const Recipe recipe = at_its_moment(open_saved_run(options.recipe).recipe);
-  const SessionOptions session = session_options(common);
-  LessonRunner runner(open_lesson(options.lesson), session,
+  LessonRunner runner(open_lesson(options.lesson), session_options(common),
                       [] { Interruption::check("before all goals were checked"); });
   const std::size_t changes = changes_in(recipe);
   json goals = json::array();

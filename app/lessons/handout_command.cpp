@@ -332,13 +332,12 @@ json handout(const HandoutOptions& options, const CommonOptions& common, Output&
   if (!options.pdf.empty() && !has_page_writer()) pdf_document(Paper::page, "", {});  // reports what is missing
   Lesson lesson = open_lesson(options.lesson);
   require_known_panels(lesson, workspace_names());
-  const SessionOptions session = session_options(common);
-  LessonRunner runner(std::move(lesson), session, [] { Interruption::check("before the handout was written"); });
+  LessonRunner runner(std::move(lesson), session_options(common),
+                      [] { Interruption::check("before the handout was written"); });
   const std::vector<PrintedStep> steps = printed_steps(runner, output);
   json files = json::array();
   const auto write = [&](const std::filesystem::path& path, const std::string& bytes) {
-    files.push_back(write_file_atomically(path, bytes, existing_files(common)).string());
-    output.line("written  ", files.back().get<std::string>());
+    files.push_back(output.wrote(write_file_atomically(path, bytes, existing_files(common))));
   };
   if (!options.html.empty()) write(options.html, as_html(runner.lesson(), steps));
   if (!options.pdf.empty()) write(options.pdf, as_pdf(runner.lesson(), steps));

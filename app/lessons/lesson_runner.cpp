@@ -103,10 +103,10 @@ void LessonRunner::send(const Command& command) {
   if (command.name == "speed") return;  // without a window the speed limit is ignored
   if (find_command(command.name)->target == CommandTarget::engine) return worker_.apply(command);
   const json value = json::parse(command.value);
-  std::vector<Command> following;
-  if (command.name == "select") following = change_selection(selection_, value);
-  if (command.name == "race") following = race_commands(value);
-  for (const Command& next : following) worker_.apply(next);
+  if (command.name == "select") {
+    for (const Command& next : change_selection(selection_, value)) worker_.apply(next);
+  }
+  if (command.name == "race" && !value.empty()) worker_.apply({"influence", json{{"race", value}}.dump()});
 }
 
 void LessonRunner::wait_for(std::int64_t step) {

@@ -1,7 +1,6 @@
-// Reads the values of `select` and `race`.
+// Reads the values of `select`.
 #include "app/lessons/look_commands.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/solvers/solver_view.h"
@@ -35,30 +34,18 @@ std::vector<Command> change_selection(Selection& selection, const json& value) {
   s.all_heads = get_bool(value, "all_heads", s.all_heads, where);
   s.scaled = get_bool(value, "scaled", s.scaled, where);
   s.change = get_bool(value, "change", s.change, where);
-  if (value.contains("arithmetic")) {
-    const std::string name = get_choice(value, "arithmetic", {"run", "bf16", "tf32", "fp32", "fp64"}, "run", where);
-    s.arithmetic = -1;
-    for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
-      if (name == name_of(all_arithmetics[i])) s.arithmetic = static_cast<int>(i);
-    }
-  }
+  std::vector<std::string> arithmetics{"run"};  // -1, then the indices of the others
+  for (const Arithmetic one : all_arithmetics) arithmetics.emplace_back(name_of(one));
+  s.arithmetic = get_enum(value, "arithmetic", arithmetics, s.arithmetic + 1, where) - 1;
   s.band = get_bool(value, "band", s.band, where);
-  if (value.contains("earlier")) {
-    const std::vector<std::string> names(earlier_runs_names.begin(), earlier_runs_names.end());
-    const std::string name = get_choice(value, "earlier", names, "grey", where);
-    s.earlier = static_cast<EarlierRuns>(std::ranges::find(names, name) - names.begin());
-  }
+  const std::vector<std::string> earlier(earlier_runs_names.begin(), earlier_runs_names.end());
+  s.earlier = get_enum(value, "earlier", earlier, s.earlier, where);
   s.smoothing = get_number(value, "smoothing", s.smoothing, 0, 0.9999, where);
   s.window = integer("window", value.contains("smoothing") ? 0 : s.window, 0, most);
   const bool is_other_head = s.layer != selection.layer || s.head != selection.head;
   selection = s;
   if (!is_other_head) return {};
   return {{"theory", json{{"layer", s.layer}, {"head", s.head}}.dump()}};
-}
-
-std::vector<Command> race_commands(const json& value) {
-  if (value.empty()) return {};
-  return {{"influence", json{{"race", value}}.dump()}};
 }
 
 }  // namespace afterglow

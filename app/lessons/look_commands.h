@@ -13,7 +13,4 @@ namespace afterglow {
 /// Error(bad_input) for an unknown field or an invalid value, and then changes nothing.
 std::vector<Command> change_selection(Selection& selection, const nlohmann::json& value);
 
-/// `race`: the command for the engine that its value means.
-std::vector<Command> race_commands(const nlohmann::json& value);
-
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // Chords as text, and the values that some of them add to their command.
 #include "app/window/keys.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/io/embedded_text.h"
@@ -25,21 +26,13 @@ std::string value_of(std::string_view command, const Chord& chord) {
 }  // namespace
 
 std::optional<Chord> parse_chord(std::string_view text) {
+  static const std::map<std::string_view, bool Chord::*> modifiers{
+      {"Ctrl", &Chord::ctrl}, {"Shift", &Chord::shift}, {"Alt", &Chord::alt}};
   Chord chord;
-  while (text.size() > 1) {
-    const std::size_t plus = text.find('+', 1);
-    if (plus == std::string_view::npos) break;
-    const std::string_view modifier = text.substr(0, plus);
-    if (modifier == "Ctrl") {
-      chord.ctrl = true;
-    } else if (modifier == "Shift") {
-      chord.shift = true;
-    } else if (modifier == "Alt") {
-      chord.alt = true;
-    } else {
-      return std::nullopt;
-    }
-    text.remove_prefix(plus + 1);
+  for (std::size_t plus; (plus = text.find('+', 1)) != std::string_view::npos; text.remove_prefix(plus + 1)) {
+    const auto modifier = modifiers.find(text.substr(0, plus));
+    if (modifier == modifiers.end()) return std::nullopt;
+    chord.*modifier->second = true;
   }
   if (text.empty()) return std::nullopt;
   chord.key = text;

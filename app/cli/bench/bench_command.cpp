@@ -43,20 +43,6 @@ struct Work {
   int warm_ups = 3;
 };
 
-/// The row of a benchmark with these `times` in milliseconds, which are sorted here.
-json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops = 0,
-            double bytes = 0) {
-  std::sort(times.begin(), times.end());
-  return {{"name", name},
-          {"device", backend.name()},
-          {"median_ms", times[times.size() / 2]},
-          {"min_ms", times.front()},
-          {"max_ms", times.back()},
-          {"repeats", times.size()},
-          {"flops", flops},
-          {"bytes", bytes}};
-}
-
 /// What every benchmark is given, and where its rows go.
 struct Setup {
   const BenchOptions& options;
@@ -439,10 +425,8 @@ json draw_long(const json& rows, const std::filesystem::path& path, bool overwri
     std::filesystem::path place = path;
     if (quantity == LongQuantity::memory) place.replace_filename(path.stem().string() + "_memory.svg");
     for (const auto& file :
-         write_figure(long_figure(rows, quantity), place, {FigureFormat::svg}, SizePreset::two_columns, write)) {
-      files.push_back(file.string());
-      output.line("written  ", file.string());
-    }
+         write_figure(long_figure(rows, quantity), place, {FigureFormat::svg}, SizePreset::two_columns, write))
+      files.push_back(output.wrote(file));
   }
   return files;
 }

@@ -42,6 +42,19 @@ double seconds_of(const std::function<void()>& work, Backend& backend) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+nlohmann::json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops,
+                      double bytes) {
+  std::sort(times.begin(), times.end());
+  return {{"name", name},
+          {"device", backend.name()},
+          {"median_ms", times[times.size() / 2]},
+          {"min_ms", times.front()},
+          {"max_ms", times.back()},
+          {"repeats", times.size()},
+          {"flops", flops},
+          {"bytes", bytes}};
+}
+
 LayerPass::LayerPass(const LayerKind& kind, const nlohmann::json& config, std::int64_t batch, std::int64_t tokens,
                      Backend& backend)
     : layer_(kind.make(config, ParameterScope(store_, "layer"))),
@@ -237,27 +250,21 @@ json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds
   double sum = 0;
   seconds_of([&] { graph->run(); }, backend);
   while (times.empty() || (sum < bounds.seconds && static_cast<int>(times.size()) < bounds.repeats)) {
-    times.push_back(seconds_of([&] { graph->run(); }, backend));
-    sum += times.back();
+    const double taken = seconds_of([&] { graph->run(); }, backend);
+    times.push_back(1e3 * taken);
+    sum += taken;
     Interruption::check("during \"" + name_of(kind, tokens) + "\"");
   }
-  std::sort(times.begin(), times.end());
-  const double count = static_cast<double>(tokens), median = 1e3 * times[times.size() / 2];
+  const double count = static_cast<double>(tokens);
   const double flops = pass.flops() + kind.pair_products * count * count * static_cast<double>(width);
   const double bytes = moved_bytes(pass), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
-  return {{"name", name_of(kind, tokens)},
-          {"kind", kind.name},
-          {"device", backend.name()},
-          {"tokens", tokens},
-          {"median_ms", median},
-          {"min_ms", 1e3 * times.front()},
-          {"max_ms", 1e3 * times.back()},
-          {"repeats", times.size()},
-          {"held_bytes", pass.held_bytes()},
-          {"flops", flops},
-          {"bytes", bytes},
-          {"floor_ms", floor},
-          {"share_of_floor", floor / median}};
+  json row = row_of(name_of(kind, tokens), backend, times, flops, bytes);
+  row.update({{"kind", kind.name},
+              {"tokens", tokens},
+              {"held_bytes", pass.held_bytes()},
+              {"floor_ms", floor},
+              {"share_of_floor", floor / row["median_ms"].get<double>()}});
+  return row;
 }
 
 }  // namespace

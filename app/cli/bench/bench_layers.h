@@ -17,6 +17,10 @@ namespace afterglow {
 /// Returns when the back end has done all work.
 double seconds_of(const std::function<void()>& work, Backend& backend);
 
+/// The row of a benchmark with these `times` in milliseconds, which are sorted here.
+nlohmann::json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops = 0,
+                      double bytes = 0);
+
 /// One layer with its own weights, input and memory.
 class LayerPass {
  public:

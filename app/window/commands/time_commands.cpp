@@ -71,6 +71,17 @@ void move_picture(CommandContext& context, const Pictures& pictures, std::int64_
   context.page.shown_figure[pictures.panel] = static_cast<int>(std::clamp<std::int64_t>(place, 0, pictures.count - 1));
 }
 
+std::int64_t count_of(const json& value) { return get_integer(value, "count", 1, 1, max_count, the_moment); }
+
+/// Moves between the pictures of a step or between tokens; false where the page shows training steps.
+bool moves_inside(CommandContext& context, std::int64_t by) {
+  const Pictures pictures = visible_pictures(context);
+  const bool is_of_tokens = pictures.count == 0 && moves_tokens(context);
+  if (pictures.count > 0) move_picture(context, pictures, by);
+  if (is_of_tokens) move_token(context, by);
+  return pictures.count > 0 || is_of_tokens;
+}
+
 }  // namespace
 
 bool leave_picture(CommandContext& context) {
@@ -88,20 +99,14 @@ void go_to_token(CommandContext& context, const json& value) {
 }
 
 void go_left(CommandContext& context, const json& value) {
-  const std::int64_t count = get_integer(value, "count", 1, 1, max_count, the_moment);
-  if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
-    return move_picture(context, pictures, -count);
-  if (moves_tokens(context)) return move_token(context, -count);
+  const std::int64_t count = count_of(value);
   // The engine counts the steps, because keys may come faster than observations.
-  context.engine.send("rewind", {{"by", count}});
+  if (!moves_inside(context, -count)) context.engine.send("rewind", {{"by", count}});
 }
 
 void go_right(CommandContext& context, const json& value) {
-  const std::int64_t count = get_integer(value, "count", 1, 1, max_count, the_moment);
-  if (const Pictures pictures = visible_pictures(context); pictures.count > 0)
-    return move_picture(context, pictures, count);
-  if (moves_tokens(context)) return move_token(context, count);
-  context.engine.send("step", {{"count", count}});
+  const std::int64_t count = count_of(value);
+  if (!moves_inside(context, count)) context.engine.send("step", {{"count", count}});
 }
 
 void go_home(CommandContext& context, const json&) {

@@ -1,6 +1,5 @@
 // The view of a figure (zoom, hidden curves, page), which its file stores with the recipe and opening the file
 // restores.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
@@ -30,8 +29,7 @@ std::optional<Range> range_in(const json& view, const char* key) {
 
 std::optional<Scale> scale_in(const json& view, const char* key) {
   if (!view.contains(key)) return std::nullopt;
-  const std::string name = get_choice(view, key, scales, "linear", the_view);
-  return static_cast<Scale>(std::ranges::find(scales, name) - scales.begin());
+  return get_enum(view, key, scales, Scale::linear, the_view);
 }
 
 void zoom_to(PlotState& plot, const json& view) {

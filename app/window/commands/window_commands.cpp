@@ -88,7 +88,7 @@ void maximise(CommandContext& context, const json& value) {
 }
 
 void race(CommandContext& context, const json& value) {
-  for (Command& command : race_commands(value)) context.engine.send(std::move(command));
+  if (!value.empty()) context.engine.send(Command{"influence", json{{"race", value}}.dump()});
   context.page.workspace = "race";
   context.page.maximised.clear();
 }

@@ -46,6 +46,13 @@ std::string name_of_key(int key, int scancode) {
   return name;
 }
 
+/// Width and height, which GLFW writes to two places.
+std::pair<int, int> size_by(void (*measure)(GLFWwindow*, int*, int*), GLFWwindow* window) {
+  std::pair<int, int> size;
+  measure(window, &size.first, &size.second);
+  return size;
+}
+
 std::string last_problem;
 void keep_problem(int, const char* text) { last_problem = text; }
 
@@ -124,8 +131,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   IMGUI_CHECKVERSION();
   let_imgui_throw_without_memory();
   ImGui::CreateContext();
-  ImGui::GetIO().IniFilename = nullptr;
-  ImGui::GetIO().LogFilename = nullptr;
+  ImGui::GetIO().IniFilename = ImGui::GetIO().LogFilename = nullptr;
   // Dear ImGui chains to the callbacks that are installed already.
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   glfwSetKeyCallback(window_, Callbacks::key_of_imgui);
@@ -144,13 +150,7 @@ GlWindow::~GlWindow() {
 bool GlWindow::wants_to_close() const { return glfwWindowShouldClose(window_) != 0; }
 void GlWindow::close() { glfwSetWindowShouldClose(window_, GLFW_TRUE); }
 
-void GlWindow::wait_events(double seconds) {
-  if (seconds > 0) {
-    glfwWaitEventsTimeout(seconds);
-  } else {
-    glfwPollEvents();
-  }
-}
+void GlWindow::wait_events(double seconds) { seconds > 0 ? glfwWaitEventsTimeout(seconds) : glfwPollEvents(); }
 
 bool GlWindow::take_input() { return std::exchange(had_input_, false); }
 
@@ -215,26 +215,10 @@ void GlWindow::toggle_full_screen() {
   glfwSetWindowMonitor(window_, monitor, 0, 0, mode->width, mode->height, mode->refreshRate);
 }
 
-namespace {
-struct Size {
-  int width = 0, height = 0;
-};
-Size window_size(GLFWwindow* window) {
-  Size size;
-  glfwGetWindowSize(window, &size.width, &size.height);
-  return size;
-}
-Size pixel_size(GLFWwindow* window) {
-  Size size;
-  glfwGetFramebufferSize(window, &size.width, &size.height);
-  return size;
-}
-}  // namespace
-
-int GlWindow::width() const { return window_size(window_).width; }
-int GlWindow::height() const { return window_size(window_).height; }
-int GlWindow::pixel_width() const { return pixel_size(window_).width; }
-int GlWindow::pixel_height() const { return pixel_size(window_).height; }
+int GlWindow::width() const { return size_by(glfwGetWindowSize, window_).first; }
+int GlWindow::height() const { return size_by(glfwGetWindowSize, window_).second; }
+int GlWindow::pixel_width() const { return size_by(glfwGetFramebufferSize, window_).first; }
+int GlWindow::pixel_height() const { return size_by(glfwGetFramebufferSize, window_).second; }
 
 double GlWindow::density() const {
   const int w = width();
