@@ -6,9 +6,7 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/training/saved/saved_run.h"
 #include "core/io/csv.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
@@ -43,11 +41,6 @@ std::string bindings_text(const nlohmann::json& bindings, bool as_trained) {
   if (bindings.is_null()) return "";
   return "bindings " + (bindings.is_string() ? bindings.get<std::string>() : bindings.dump()) +
          (as_trained ? " (as trained)" : "");
-}
-
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
 }
 
 std::string form_of(const EvalOptions& options) {
@@ -110,8 +103,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     bindings.push_back(n.is_number() ? n.get<double>() : NAN);
     lengths.push_back(length);
     accuracies.push_back(accuracy);
-    output.print("%s %s  length %5d  accuracy %.4f%s", padded(task->name(), 12).c_str(),
-                 padded(bindings_text(n, as_trained), 12).c_str(), length, accuracy, more);
+    output.print("%-12s %-12s  length %5d  accuracy %.4f%s", std::string(task->name()).c_str(),
+                 bindings_text(n, as_trained).c_str(), length, accuracy, more);
   };
   if (options.bindings.empty() && options.lengths.empty()) {
     const std::unique_ptr<Task> task = asked_task(options, config);

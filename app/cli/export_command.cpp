@@ -5,10 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
-#include "core/engine/training/saved/saved_run.h"
 #include "core/io/arrays/npy.h"
-#include "core/io/atomic_file.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors_writer.h"
 #include "core/models/checkpoints/checkpoint.h"

@@ -4,8 +4,6 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/engine/training/saved/saved_run.h"
-#include "core/io/error.h"
 #include "core/io/safetensors_writer.h"
 #include "core/tasks/token_ids.h"
 #include "core/tasks/token_labels.h"

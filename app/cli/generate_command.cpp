@@ -6,8 +6,6 @@
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/engine/inspection/generation.h"
-#include "core/engine/training/saved/saved_run.h"
-#include "core/io/error.h"
 #include "core/tasks/token_ids.h"
 #include "core/tasks/token_labels.h"
 #include "core/text/tokenizer.h"

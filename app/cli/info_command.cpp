@@ -1,9 +1,7 @@
 // `afterglow info`: shows what this program and machine can do, or what a file contains.
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 
-#include "app/cli/command_line.h"
 #include "app/cli/paper_plots.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
@@ -11,8 +9,6 @@
 #include "core/engine/session/kept_runs.h"
 #include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/saved/saved_run.h"
-#include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "core/models/checkpoints/model_plan.h"
@@ -26,13 +22,6 @@ namespace {
 using nlohmann::json;
 
 bool belongs_to_optimiser(const HostTensor& tensor) { return tensor.name.find("optim.") != std::string::npos; }
-
-/// The recipe in a file's metadata; empty if there is no readable one.
-std::optional<Recipe> recipe_in(const TensorFile& file, const std::string& where) {
-  const auto text = file.metadata.find("afterglow.recipe");
-  if (text == file.metadata.end()) return std::nullopt;
-  return parse_recipe(text->second, where);
-}
 
 /// Describes the recipe's series if it comes from a file; if the file cannot be read, says why.
 json series_of(const Recipe& recipe, Output& output) try {
@@ -54,7 +43,8 @@ json say_recipe(const Recipe& recipe, Output& output) {
 /// The kind of a tensor file, printed before its contents.
 json say_summary(const TensorFile& file, const std::string& where, std::int64_t weights, Output& output) {
   json series = json::object();
-  if (const std::optional<Recipe> recipe = recipe_in(file, where)) series = say_recipe(*recipe, output);
+  if (const auto text = file.metadata.find("afterglow.recipe"); text != file.metadata.end())
+    series = say_recipe(parse_recipe(text->second, where), output);
   for (const auto& [key, value] : file.metadata) {
     if (key != "afterglow.recipe") output.line("  ", key, ": ", value);
   }

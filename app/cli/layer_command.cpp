@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
-#include "core/io/error.h"
 #include "core/layers/files/layer_file.h"
 
 namespace afterglow {

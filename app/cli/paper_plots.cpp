@@ -142,25 +142,18 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     const std::size_t sign = assignment.find('=');
     const std::string key = assignment.substr(0, sign),
                       value = sign == std::string::npos ? "" : assignment.substr(sign + 1);
-    bool is_known = false;
+    const auto arithmetic = std::ranges::find(all_arithmetics, value, [](Arithmetic one) { return name_of(one); });
+    const std::optional<std::int64_t> seed = parse_whole_number(value);
     if (key == "size" && (value == "full" || value == "reduced")) {
       settings.is_full_size = value == "full";
-      is_known = true;
-    }
-    for (const Arithmetic arithmetic : all_arithmetics) {
-      if (key != "arithmetic" || value != name_of(arithmetic)) continue;
-      settings.arithmetic = arithmetic;
-      is_known = true;
-    }
-    if (key == "seed") {
-      const std::optional<std::int64_t> seed = parse_whole_number(value);
-      is_known = seed && *seed >= 0 && *seed <= largest_seed;
-      if (is_known) settings.seed = static_cast<std::uint64_t>(*seed);
-    }
-    if (!is_known) {
-      throw Error(ExitCode::usage, "--set " + assignment +
-                                       ": a paper's figure takes size=full or size=reduced, arithmetic=bf16, tf32, "
-                                       "fp32 or fp64, and seed=NUMBER");
+    } else if (key == "arithmetic" && arithmetic != all_arithmetics.end()) {
+      settings.arithmetic = *arithmetic;
+    } else if (key == "seed" && seed && *seed >= 0 && *seed <= largest_seed) {
+      settings.seed = static_cast<std::uint64_t>(*seed);
+    } else {
+      throw Error(ExitCode::usage, "--set ", assignment,
+                  ": a paper's figure takes size=full or size=reduced, arithmetic=bf16, tf32, fp32 or fp64, and "
+                  "seed=NUMBER");
     }
   }
   return settings;

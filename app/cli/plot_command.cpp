@@ -12,7 +12,6 @@
 #include "core/figure/axis.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/summary.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"

@@ -4,13 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "app/ranks/started_ranks.h"
 #include "core/backend/host_memory.h"
 #include "core/engine/session/soak.h"
-#include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "gpu/cuda.h"
 

@@ -11,12 +11,11 @@
 #include "app/ranks/started_ranks.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/recipe_runner.h"
-#include "core/engine/training/saved/saved_run.h"
 #include "core/engine/training/trainer.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
-#include "core/io/error.h"
 #include "core/io/temporary_file.h"
+#include "core/io/terminal_text.h"
 #include "core/io/wording.h"
 #include "gpu/cuda.h"
 
@@ -100,10 +99,7 @@ std::string shell_word(const std::string& word) {
   const bool is_plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) || std::string_view("-_./:=,+%@").find(static_cast<char>(c)) != std::string_view::npos;
   });
-  if (is_plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return is_plain ? word : shell_quoted(word);
 }
 
 }  // namespace

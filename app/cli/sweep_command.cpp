@@ -2,13 +2,11 @@
 // figures. It continues where it was stopped.
 #include <nlohmann/json.hpp>
 
-#include "app/cli/command_line.h"
 #include "app/cli/start.h"
 #include "app/cli/study_run.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/engine/studies/sweep.h"
 #include "core/engine/training/objective.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/figures/studies/sweep_figures.h"
 

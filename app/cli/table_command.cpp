@@ -2,11 +2,9 @@
 // continues where it was stopped.
 #include <nlohmann/json.hpp>
 
-#include "app/cli/command_line.h"
 #include "app/cli/start.h"
 #include "app/cli/study_run.h"
 #include "core/engine/studies/table.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/figures/studies/table_figures.h"
 

@@ -5,17 +5,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/last_resort.h"
 #include "app/cli/start.h"
@@ -27,7 +21,6 @@
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/csv.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors_writer.h"
 #include "views/plots/plot_kinds.h"
@@ -369,14 +362,10 @@ struct Outcome {
 };
 
 Outcome outcome_of(TrainingRun& run, const RunCurves& curves) {
-  Outcome outcome;
-  if (!curves.loss.empty()) outcome.loss = curves.loss.back();
   Trainer& trainer = run.trainer();
-  outcome.accuracy = trainer.evaluate(trainer.config().evaluate_examples);
-  outcome.quality = trainer.measures().quality;
-  outcome.checksum = trainer.checksum();
-  if (trainer.forecast() != nullptr) outcome.score = trainer.score();
-  return outcome;
+  return {curves.loss.empty() ? NAN : curves.loss.back(), trainer.evaluate(trainer.config().evaluate_examples),
+          trainer.measures().quality, trainer.checksum(),
+          trainer.forecast() != nullptr ? trainer.score() : ForecastScore{}};
 }
 
 /// The build of the kernels that computed these bits, where the program contains several; else empty.

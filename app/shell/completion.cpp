@@ -3,6 +3,7 @@
 
 #include "app/shell/shell_texts.h"
 #include "core/io/error.h"
+#include "core/io/terminal_text.h"
 
 namespace afterglow {
 
@@ -15,13 +16,6 @@ std::string joined(const Texts& texts, const std::string& between) {
   std::string line;
   for (const std::string& text : texts) line += (line.empty() ? "" : between) + text;
   return line;
-}
-
-/// The text in single quotes, inside which a shell expands nothing.
-std::string quoted(const std::string& text) {
-  std::string line = "'";
-  for (const char letter : text) line += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return line + "'";
 }
 
 Texts command_names(const Commands& commands) {
@@ -49,7 +43,7 @@ std::string for_bash(const Commands& commands) {
       if (option.value.empty()) continue;
       Texts patterns;
       for (const std::string& name : option.names) patterns.push_back(command.name + ":" + name);
-      script += "    " + joined(patterns, "|") + ") words=" + quoted(joined(option.choices, " ")) + " ;;\n";
+      script += "    " + joined(patterns, "|") + ") words=" + shell_quoted(joined(option.choices, " ")) + " ;;\n";
     }
   }
   for (const WordCommand& command : commands) {
@@ -57,8 +51,8 @@ std::string for_bash(const Commands& commands) {
     Texts options;
     for (const WordOption& option : command.options)
       options.insert(options.end(), option.names.begin(), option.names.end());
-    script += "    " + command.name + ":*) words=" + quoted(joined(words, " ")) +
-              "\n      [[ $now != -* ]] || words=" + quoted(joined(options, " ")) + " ;;\n";
+    script += "    " + command.name + ":*) words=" + shell_quoted(joined(words, " ")) +
+              "\n      [[ $now != -* ]] || words=" + shell_quoted(joined(options, " ")) + " ;;\n";
   }
   return script +
          "  esac\n"
@@ -82,12 +76,12 @@ std::string zsh_arguments(const WordCommand& command) {
   for (const WordOption& option : command.options) {
     const std::string values = option.choices.empty() ? "_files" : "(" + joined(option.choices, " ") + ")";
     for (const std::string& name : option.names) {
-      line += " \\\n    " + quoted("*" + name + "[" + zsh_text(option.meaning) + "]" +
-                                   (option.value.empty() ? "" : ":" + zsh_text(option.value) + ":" + values));
+      line += " \\\n    " + shell_quoted("*" + name + "[" + zsh_text(option.meaning) + "]" +
+                                         (option.value.empty() ? "" : ":" + zsh_text(option.value) + ":" + values));
     }
   }
   const std::string words = command.choices.empty() ? "_files" : "(" + joined(command.choices, " ") + ")";
-  return line + " \\\n    " + quoted("*:word:" + words) + "\n";
+  return line + " \\\n    " + shell_quoted("*:word:" + words) + "\n";
 }
 
 std::string for_zsh(const Commands& commands) {
@@ -95,7 +89,7 @@ std::string for_zsh(const Commands& commands) {
   std::string names;
   for (const WordCommand& command : commands) {
     if (command.name.empty()) continue;
-    names += "    " + quoted(command.name + ":" + zsh_text(command.meaning)) + "\n";
+    names += "    " + shell_quoted(command.name + ":" + zsh_text(command.meaning)) + "\n";
     script += "_afterglow_" + command.name + "() {\n" + zsh_arguments(command) + "}\n";
   }
   return script + "_afterglow() {\n  local -a commands=(\n" + names +
@@ -117,7 +111,7 @@ std::string for_zsh(const Commands& commands) {
 }
 
 std::string fish_line(const std::string& condition, const std::string& what, const std::string& meaning) {
-  return "complete -c afterglow -n " + quoted(condition) + " " + what + " -d " + quoted(meaning) + "\n";
+  return "complete -c afterglow -n " + shell_quoted(condition) + " " + what + " -d " + shell_quoted(meaning) + "\n";
 }
 
 std::string for_fish(const Commands& commands) {
@@ -129,13 +123,14 @@ std::string for_fish(const Commands& commands) {
         is_program ? "not __fish_seen_subcommand_from " + all : "__fish_seen_subcommand_from " + command.name;
     if (!is_program)
       script += fish_line("not __fish_seen_subcommand_from " + all, "-a " + command.name, command.meaning);
-    if (!command.choices.empty()) script += fish_line(condition, "-a " + quoted(joined(command.choices, " ")), "");
+    if (!command.choices.empty())
+      script += fish_line(condition, "-a " + shell_quoted(joined(command.choices, " ")), "");
     for (const WordOption& option : command.options) {
       std::string what;
       for (const std::string& name : option.names)
         what += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
       if (!option.value.empty()) what += " -r";
-      if (!option.choices.empty()) what += " -f -a " + quoted(joined(option.choices, " "));
+      if (!option.choices.empty()) what += " -f -a " + shell_quoted(joined(option.choices, " "));
       script += fish_line(condition, what.substr(1), option.meaning);
     }
   }

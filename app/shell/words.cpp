@@ -1,5 +1,6 @@
 // Reads commands, options and their values off the parser.
 #include <CLI/CLI.hpp>
+#include <sstream>
 
 #include "app/cli/paper_plots.h"
 #include "app/shell/shell_texts.h"
@@ -30,11 +31,8 @@ Texts listed_choices(const std::string& type) {
   const std::size_t open = type.find('{'), close = type.find('}');
   Texts choices;
   if (open == std::string::npos || close == std::string::npos) return choices;
-  std::string rest = type.substr(open + 1, close - open - 1);
-  for (std::size_t end = 0; end != std::string::npos; rest = end == std::string::npos ? "" : rest.substr(end + 1)) {
-    end = rest.find(',');
-    choices.push_back(rest.substr(0, end));
-  }
+  std::istringstream words(type.substr(open + 1, close - open - 1));
+  for (std::string word; std::getline(words, word, ',');) choices.push_back(word);
   return choices;
 }
 

@@ -33,6 +33,12 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   return is_longer_than_needed || is_no_character ? 0 : length;
 }
 
+std::string shell_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string terminal_text(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string result;

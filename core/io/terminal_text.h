@@ -10,6 +10,9 @@ namespace afterglow {
 /// escapes such as \x1b.
 std::string terminal_text(std::string_view text);
 
+/// In single quotes, inside which a shell expands nothing.
+std::string shell_quoted(std::string_view text);
+
 /// Bytes of the UTF-8 character at `at`; 0 for invalid bytes.
 std::size_t utf8_length(std::string_view text, std::size_t at);
 /// Whether all of it is UTF-8.

@@ -6,11 +6,9 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "app/cli/bench/bench_layers.h"
 #include "app/cli/bench/bench_runs.h"
-#include "app/cli/command_line.h"
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/analysis/linear_algebra/spectrum.h"
@@ -20,10 +18,7 @@
 #include "core/engine/inspection/generation.h"
 #include "core/engine/inspection/observer.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/figure_files.h"
-#include "core/io/atomic_file.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
@@ -59,13 +54,13 @@ struct Setup {
       if (i >= 0) times.push_back(1e3 * taken);
       Interruption::check("during \"" + work.name + "\"");
     }
-    json row = row_of(work.name, backend, times, work.flops, work.bytes);
+    json& row = rows.emplace_back(row_of(work.name, backend, times, work.flops, work.bytes));
     const double median = row["median_ms"].get<double>();
     char rate[40] = "";
     if (work.flops > 0) std::snprintf(rate, sizeof rate, "  %.2f GFLOP/s", work.flops / median * 1e-6);
     output.print("%-34s %-5s %10.3f ms  (%.3f to %.3f, %d repeats)%s", work.name.c_str(), backend.name().c_str(),
                  median, times.front(), times.back(), options.repeats, rate);
-    return rows.emplace_back(std::move(row));
+    return row;
   }
 };
 
@@ -197,14 +192,13 @@ void bench_publish(const PublishCase& of, const Setup& setup) {
     add(bench.watched(seconds_each), watched, times);
     add(bench.alone(seconds_each), alone, times_alone);
   }
-  json row = row_of(of.name, setup.backend, times);
+  json& row = setup.rows.emplace_back(row_of(of.name, setup.backend, times));
   const double median_alone = row_of(of.name, setup.backend, times_alone)["median_ms"].get<double>();
   row["unwatched_median_ms"] = median_alone;
   const double cost = 1 - alone.step_ms() / watched.step_ms();
   row["cost_share"] = cost;
   setup.output.print("%-34s %-5s %10.3f ms a step, %.3f without a reader; in all %.1f %% of the steps/s", of.name,
                      setup.backend.name().c_str(), row["median_ms"].get<double>(), median_alone, 100 * cost);
-  setup.rows.push_back(std::move(row));
 }
 
 /// One analysis of a model as the window runs it.
@@ -226,14 +220,13 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Set
     times.push_back(1e3 * bench.seconds(steps) / (runs * steps));
     Interruption::check("during \"" + name + "\"");
   }
-  json row = row_of(name, setup.backend, times);
+  json& row = setup.rows.emplace_back(row_of(name, setup.backend, times));
   const double median = 1e3 / row["median_ms"].get<double>();
   row["runs"] = runs;
   row["steps_per_second"] = median;
   setup.output.print("%-34s %-5s %10.0f steps/s of all  (%.0f to %.0f, %d repeats)", name.c_str(),
                      setup.backend.name().c_str(), median, 1e3 / times.back(), 1e3 / times.front(),
                      setup.options.repeats);
-  setup.rows.push_back(std::move(row));
 }
 
 /// Tokens per second of the recurrent form, the most probable one each time, after a prompt that is read at once.
@@ -262,7 +255,7 @@ void bench_generate(const Setup& setup) {
     prefills.push_back(milliseconds(0, 1));
     times.push_back(milliseconds(1, at.size() - 1) / (written - 1));
   }
-  json row = row_of("generate " + model, setup.backend, times);
+  json& row = setup.rows.emplace_back(row_of("generate " + model, setup.backend, times));
   const double prefill = row_of("", setup.backend, prefills)["median_ms"], token = row["median_ms"];
   row["prefill_tokens"] = prompt;
   row["prefill_ms"] = prefill;
@@ -271,7 +264,6 @@ void bench_generate(const Setup& setup) {
   setup.output.print("%-34s %-5s %10.1f tokens/s  (%.3f ms a token); a prompt of %d tokens in %.1f ms; holds %s",
                      ("generate " + model).c_str(), setup.backend.name().c_str(), 1e3 / token, token, prompt, prefill,
                      bytes_text(static_cast<std::int64_t>(setup.backend.held_bytes())).c_str());
-  setup.rows.push_back(std::move(row));
 }
 
 /// Eigenvalues of one random general matrix, as the analyses compute them: on the processor and by cuSOLVER.
@@ -431,19 +423,13 @@ json draw_long(const json& rows, const std::filesystem::path& path, bool overwri
   return files;
 }
 
-/// An earlier result of `afterglow bench --json`, with which a new one is compared.
-struct EarlierBench {
-  std::filesystem::path file;
-  json result;
-};
-
 bool is_time(const json& row) {
   return row.is_object() && row.value("name", json()).is_string() && row.value("median_ms", json()).is_number() &&
          row["median_ms"].get<double>() > 0;
 }
 
-/// Throws Error(bad_input) where the file is missing or is not such a result.
-EarlierBench read_earlier(const std::filesystem::path& file) {
+/// An earlier result of `afterglow bench --json`. Throws Error(bad_input) where the file is missing or is none.
+json read_earlier(const std::filesystem::path& file) {
   json result = read_json(file);
   const bool is_result = result.is_object() && result.value("rows", json()).is_array() &&
                          result.value("device", json()).is_string() && result.value("precision", json()).is_string();
@@ -451,27 +437,24 @@ EarlierBench read_earlier(const std::filesystem::path& file) {
     throw Error(ExitCode::bad_input, file.string(),
                 " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
   }
-  return {file, std::move(result)};
+  return result;
 }
 
 /// Adds "before_ms" and "ratio" (new divided by old) to every row of `result` whose name the earlier result has, and
 /// "against": the earlier file, its device and precision. Prints each row, other differences, and the new rows.
-void compare(const EarlierBench& earlier, json& result, const Output& output) {
-  result["against"] = {{"file", earlier.file.string()},
-                       {"device", earlier.result["device"]},
-                       {"precision", earlier.result["precision"]}};
-  output.line("against ", earlier.file.string(), ":");
+void compare(const std::string& file, const json& earlier, json& result, const Output& output) {
+  result["against"] = {{"file", file}, {"device", earlier["device"]}, {"precision", earlier["precision"]}};
+  output.line("against ", file, ":");
   for (const char* what : {"device", "precision"}) {
-    if (earlier.result[what] != result[what])
-      output.line("  another ", what, ": ", earlier.result[what].get<std::string>());
+    if (earlier[what] != result[what]) output.line("  another ", what, ": ", earlier[what].get<std::string>());
   }
   for (json& row : result["rows"]) {
     if (!is_time(row)) continue;
     const auto known = std::ranges::find_if(
-        earlier.result["rows"], [&](const json& before) { return is_time(before) && before["name"] == row["name"]; });
+        earlier["rows"], [&](const json& before) { return is_time(before) && before["name"] == row["name"]; });
     const double now = row["median_ms"].get<double>();
     const std::string name = row["name"];
-    if (known == earlier.result["rows"].end()) {
+    if (known == earlier["rows"].end()) {
       output.print("  %-34s %10.3f ms, new", name.c_str(), now);
       continue;
     }
@@ -487,8 +470,7 @@ void compare(const EarlierBench& earlier, json& result, const Output& output) {
 json bench(const BenchOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (!options.svg.empty()) require_writable(options.svg);
-  std::optional<EarlierBench> earlier;
-  if (!options.against.empty()) earlier = read_earlier(options.against);
+  const json earlier = options.against.empty() ? json() : read_earlier(options.against);
   if (!options.model.empty() && options.name != "generate")
     throw Error(ExitCode::usage, "a model belongs to `afterglow bench generate`; bench ", options.name, " takes no \"",
                 options.model, "\"");
@@ -506,7 +488,7 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
     throw Error(ExitCode::usage, "no benchmark has \"", options.name,
                 "\" in its name; `afterglow bench` without a name runs all");
   json result = {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
-  if (earlier) compare(*earlier, result, output);
+  if (!earlier.is_null()) compare(options.against.string(), earlier, result, output);
   if (!options.svg.empty()) result["files"] = draw_long(rows, options.svg, common.force, output);
   return result;
 }

@@ -89,16 +89,17 @@ double LayerPass::weights() const {
   return sum;
 }
 
+void RecordedPass::record(const std::function<void()>& pass) { graph_ = recorded_work(arena_.backend(), pass); }
+
 GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
-    : sizes_(sizes),
+    : RecordedPass(backend),
+      sizes_(sizes),
       q_(backend, {sizes.batch, sizes.tokens, sizes.heads, sizes.width}, DType::f32),
       k_(backend, q_.device().shape, DType::f32),
       v_(backend, q_.device().shape, DType::f32),
       g_(backend, {sizes.batch, sizes.tokens, sizes.heads}, DType::f32),
       alpha_(backend, g_.device().shape, DType::f32),
-      dy_(backend, q_.device().shape, DType::f32),
-      arena_(backend),
-      tape_(backend, arena_) {
+      dy_(backend, q_.device().shape, DType::f32) {
   fill(q_, 1, true);
   fill(k_, 2, true);
   fill(v_, 3, false);
@@ -110,7 +111,7 @@ GkaBench::GkaBench(const GkaCase& sizes, Backend& backend)
   }
   for (PinnedArray* array : {&q_, &k_, &v_, &g_, &alpha_, &dy_}) array->queue_upload();
   config_.scale = 1.0 / std::sqrt(static_cast<double>(sizes.width));
-  graph_ = recorded_work(backend, [this] {
+  record([this] {
     tape_.begin(true);
     const ChebyshevVars in{tape_.input(q_.device()), tape_.input(k_.device()), tape_.input(v_.device()),
                            tape_.input(g_.device()), tape_.input(alpha_.device())};
@@ -150,13 +151,12 @@ double GkaBench::bytes() const {
 }
 
 HeadBench::HeadBench(const HeadCase& sizes, Backend& backend)
-    : sizes_(sizes),
+    : RecordedPass(backend),
+      sizes_(sizes),
       hidden_(backend, {sizes.batch, sizes.tokens, sizes.width}, DType::f32),
       weight_(backend, {sizes.vocabulary, sizes.width}, DType::f32),
       targets_(backend, {sizes.batch, sizes.tokens}, DType::i32),
-      one_(backend, {1}, DType::f32),
-      arena_(backend),
-      tape_(backend, arena_) {
+      one_(backend, {1}, DType::f32) {
   fill_with(hidden_, 1, 1);
   fill_with(weight_, 0.02, 2);
   for (std::int64_t i = 0; i < targets_.device().elements(); ++i)
@@ -164,7 +164,7 @@ HeadBench::HeadBench(const HeadCase& sizes, Backend& backend)
   one_.host<float>()[0] = 1;
   targets_.queue_upload();
   one_.queue_upload();
-  graph_ = recorded_work(backend, [this] {
+  record([this] {
     tape_.begin(true);
     const Var hidden = tape_.input(hidden_.device()), weight = tape_.input(weight_.device());
     const CrossEntropy found = sizes_.in_chunks

@@ -56,11 +56,27 @@ inline constexpr GkaCase gka_cases[] = {{"gka core B16 T128 H4 D32 r30", 16, 128
                                         {"gka core B4 T2048 H8 D128 r30", 4, 2048, 8, 128, true},
                                         {"gka core B4 T8192 H8 D128 r30", 4, 8192, 8, 128, true}};
 
-class GkaBench {
+/// A forward and a backward pass as a graph.
+class RecordedPass {
+ public:
+  void run() { graph_->run(); }
+  /// Bytes that a pass holds in addition to its inputs and their gradients.
+  std::size_t held_bytes() const { return arena_.capacity(); }
+
+ protected:
+  explicit RecordedPass(Backend& backend) : arena_(backend), tape_(backend, arena_) {}
+  void record(const std::function<void()>& pass);
+
+  Arena arena_;
+  Tape tape_;
+
+ private:
+  std::unique_ptr<DeviceGraph> graph_;
+};
+
+class GkaBench : public RecordedPass {
  public:
   GkaBench(const GkaCase& sizes, Backend& backend);
-  /// One forward and one backward pass.
-  void run() { graph_->run(); }
   /// Operations of both Chebyshev iterations: H_t xi for every token, chunk by chunk.
   double flops() const;
   /// Bytes of inputs, results and their gradients, once each, and of the states around the chunks, written and read
@@ -74,9 +90,6 @@ class GkaBench {
   GkaCase sizes_;
   ChebyshevConfig config_;
   PinnedArray q_, k_, v_, g_, alpha_, dy_;
-  Arena arena_;
-  Tape tape_;
-  std::unique_ptr<DeviceGraph> graph_;
 };
 
 /// `afterglow bench head` measures an output head over a large vocabulary and its loss.
@@ -93,22 +106,15 @@ inline constexpr HeadCase head_cases[] = {
     {"head B8 T2048 d448 V32000", 8, 2048, 448, 32000, true, true},
     {"head B8 T2048 d448 V32000, whole logits", 8, 2048, 448, 32000, false, true}};
 
-class HeadBench {
+class HeadBench : public RecordedPass {
  public:
   HeadBench(const HeadCase& sizes, Backend& backend);
-  /// One forward and one backward pass.
-  void run() { graph_->run(); }
   /// Operations of the three products.
   double flops() const;
-  /// Bytes that a pass holds in addition to the head's weight, its input and their gradients.
-  std::size_t held_bytes() const { return arena_.capacity(); }
 
  private:
   HeadCase sizes_;
   PinnedArray hidden_, weight_, targets_, one_;
-  Arena arena_;
-  Tape tape_;
-  std::unique_ptr<DeviceGraph> graph_;
 };
 
 // `afterglow bench long` measures every mixer, forward and backward, on one sequence of 64 to 65,536 tokens of 256

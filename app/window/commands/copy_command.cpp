@@ -9,6 +9,7 @@
 #include "core/figure/summary.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/terminal_text.h"
 #include "views/formula_cards.h"
 #include "views/panel.h"
 
@@ -17,12 +18,6 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
-
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
-}
 
 /// Whether both objects have the same fields, so that single fields can be set.
 bool have_same_parts(const json& one, const json& other) {
@@ -37,7 +32,7 @@ bool have_same_parts(const json& one, const json& other) {
 /// One --set for each number that differs, or for the whole object where the fields differ.
 std::string changes_of(const std::string& path, const json& now, const json& before) {
   if (now == before) return "";
-  if (!have_same_parts(now, before)) return " --set " + quoted(path + "=" + now.dump());
+  if (!have_same_parts(now, before)) return " --set " + shell_quoted(path + "=" + now.dump());
   std::string text;
   for (const auto& [key, value] : now.items()) {
     const json& was = now.is_array() ? before[std::stoul(key)] : before[key];
@@ -97,9 +92,9 @@ void copy_plot(CommandContext& context, const Figure& figure) {
   add_note(context.page, Severity::info, "Picture of " + figure.title + " copied.", context.time);
 }
 
-void copy_words(CommandContext& context, const Figure& figure) {
-  context.actions.copy_text(summary_of(figure));
-  add_note(context.page, Severity::info, figure.title + " copied in words.", context.time);
+void copy_text(CommandContext& context, const std::string& text, const std::string& note) {
+  context.actions.copy_text(text);
+  add_note(context.page, Severity::info, note, context.time);
 }
 
 }  // namespace
@@ -113,7 +108,8 @@ void run_copy(CommandContext& context, const json& value) {
   if (what == "picture" || what == "words") {
     const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
     if (const Figure* figure = meant_figure(context, plot))
-      return what == "words" ? copy_words(context, *figure) : copy_plot(context, *figure);
+      return what == "picture" ? copy_plot(context, *figure)
+                               : copy_text(context, summary_of(*figure), figure->title + " copied in words.");
     if (value.contains("plot")) throw Error(ExitCode::bad_input, "there is no plot \"" + plot + "\"");
     what = usual;
   }
@@ -121,20 +117,18 @@ void run_copy(CommandContext& context, const json& value) {
     const std::string id = get_string(value, "card", context.page.card.card, where);
     const FormulaCard* card = find_card(id);
     if (!card) throw Error(ExitCode::bad_input, "there is no formula card \"" + id + "\"");
-    context.actions.copy_text(latex_of(card->formula));
-    return add_note(context.page, Severity::info, "Formula copied as LaTeX.", context.time);
+    return copy_text(context, latex_of(card->formula), "Formula copied as LaTeX.");
   }
   const json recipe =
       parse_json(context.observation->recipe.empty() ? "{}" : context.observation->recipe, "the recipe");
   if (what == "command") {
     if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
-    context.actions.copy_text(plot_command(context, recipe, panel));
-    return add_note(context.page, Severity::info, "Copied a command that writes this panel without a window.",
-                    context.time);
+    return copy_text(context, plot_command(context, recipe, panel),
+                     "Copied a command that writes this panel without a window.");
   }
-  context.actions.copy_text("afterglow train" + start_arguments(recipe) + " --until " +
-                            std::to_string(context.observation->step));
-  add_note(context.page, Severity::info, "Copied a command that reproduces this step.", context.time);
+  copy_text(context,
+            "afterglow train" + start_arguments(recipe) + " --until " + std::to_string(context.observation->step),
+            "Copied a command that reproduces this step.");
 }
 
 }  // namespace afterglow
