@@ -6,7 +6,6 @@
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
 #include "app/window/window.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 

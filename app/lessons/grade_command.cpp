@@ -7,8 +7,6 @@
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
 #include "core/engine/recipe/lesson_lines.h"
-#include "core/engine/training/saved/saved_run.h"
-#include "core/io/error.h"
 
 namespace afterglow {
 

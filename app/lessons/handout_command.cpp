@@ -16,8 +16,6 @@
 #include "core/figure/files/xml_text.h"
 #include "core/figure/math/math_text.h"
 #include "core/figure/math/text_flow.h"
-#include "core/io/atomic_file.h"
-#include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "views/plots/plot_kinds.h"
 
@@ -116,10 +114,6 @@ std::vector<std::vector<FlowToken>> paragraphs_of(const LessonLine& line) {
   return paragraphs;
 }
 
-std::string choice_text(const LessonQuestion& question, std::size_t i) {
-  return std::to_string(i + 1) + "  " + question.choices[i];
-}
-
 std::vector<FlowToken> tokens_of(std::string_view text, FontFace face = FontFace::regular) {
   std::vector<FlowToken> tokens;
   add_text(text, face, tokens);
@@ -194,7 +188,7 @@ void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bo
       const LessonQuestion question = read_question(*line);
       paper.text(tokens_of(question.question, FontFace::semibold), Paper::body);
       for (std::size_t i = 0; i < question.choices.size(); ++i)
-        paper.text(tokens_of(choice_text(question, i)), Paper::body, Paper::body);
+        paper.text(tokens_of(concat(i + 1, "  ", question.choices[i])), Paper::body, Paper::body);
     }
     if (line->word == LessonWord::goal) paper.goal(read_goal(*line).sentence);
   }

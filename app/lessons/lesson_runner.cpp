@@ -6,11 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "app/lessons/look_commands.h"
 #include "core/backend/host_memory.h"
+#include "core/engine/analyses/solvers/solver_view.h"
 #include "core/engine/recipe/lesson_lines.h"
-#include "core/io/error.h"
-#include "core/io/wording.h"
+#include "core/io/json_file.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
 
@@ -25,20 +24,14 @@ SessionOptions at_rest(SessionOptions options) {
   return options;
 }
 
-std::vector<Condition> conditions_in(const std::vector<LessonLine>& lines) {
-  std::vector<Condition> conditions;
-  for (const LessonLine& line : lines) {
-    if (line.word == LessonWord::expect) conditions.push_back(read_expectation(line));
-    if (line.word == LessonWord::goal) conditions.push_back(read_goal(line).condition);
-  }
-  return conditions;
-}
-
 /// Names that some step reads at an earlier moment.
 std::set<std::string> names_at(const Lesson& lesson, const std::string& at) {
   std::set<std::string> names;
   for (const LessonStep& step : lesson.steps) {
-    for (const Condition& condition : conditions_in(step.lines)) {
+    for (const LessonLine& line : step.lines) {
+      Condition condition;
+      if (line.word == LessonWord::expect) condition = read_expectation(line);
+      if (line.word == LessonWord::goal) condition = read_goal(line).condition;
       for (const Comparison& comparison : condition.comparisons) {
         for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
           if (side->at == at) names.insert(side->name);
@@ -87,6 +80,36 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
       }
     }
   }
+}
+
+std::vector<Command> change_selection(Selection& selection, const json& value) {
+  JsonFields fields(value, "the command's value");
+  constexpr std::int64_t most = 1 << 20;
+  const auto integer = [&](const char* key, int now, std::int64_t low, std::int64_t high) {
+    return static_cast<int>(fields.integer(key, now, low, high));
+  };
+  Selection s = selection;
+  s.layer = integer("layer", s.layer, -1, most);
+  s.head = integer("head", s.head, 0, most);
+  s.mode = integer("mode", s.mode, -1, most);
+  s.token = integer("token", s.token, -1, most);
+  s.power = integer("power", s.power, -1, 64);
+  s.all_heads = fields.flag("all_heads", s.all_heads);
+  s.scaled = fields.flag("scaled", s.scaled);
+  s.change = fields.flag("change", s.change);
+  std::vector<std::string> arithmetics{"run"};  // -1, then the indices of the others
+  for (const Arithmetic one : all_arithmetics) arithmetics.emplace_back(name_of(one));
+  s.arithmetic = fields.choice("arithmetic", arithmetics, s.arithmetic + 1) - 1;
+  s.band = fields.flag("band", s.band);
+  const std::vector<std::string> earlier(earlier_runs_names.begin(), earlier_runs_names.end());
+  s.earlier = fields.choice("earlier", earlier, s.earlier);
+  s.smoothing = fields.number("smoothing", s.smoothing, 0, 0.9999);
+  s.window = integer("window", value.contains("smoothing") ? 0 : s.window, 0, most);
+  fields.refuse_others();
+  const bool is_other_head = s.layer != selection.layer || s.head != selection.head;
+  selection = s;
+  if (!is_other_head) return {};
+  return {{"theory", json{{"layer", s.layer}, {"head", s.head}}.dump()}};
 }
 
 LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::function<void()> poll)

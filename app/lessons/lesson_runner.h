@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,10 @@ class LessonRunner {
   CurveStore curves_;
   std::map<std::string, std::map<std::string, Quantity>> moments_;  ///< by ConditionSide::at, then by name
 };
+
+/// `select`, with and without a window: changes the named fields of the selection. Returns the resulting commands for
+/// the engine. Throws Error(bad_input) for an unknown field or an invalid value, and then changes nothing.
+std::vector<Command> change_selection(Selection& selection, const nlohmann::json& value);
 
 /// Throws Error(bad_input) with the place of the first line that names a missing panel, or a workspace that `pages`
 /// lacks (empty: this build does not know them).

@@ -7,7 +7,6 @@
 
 #include "app/lessons/lesson_runner.h"
 #include "app/window/commands/window_commands.h"
-#include "core/engine/recipe/lesson_plan.h"
 #include "core/io/error.h"
 #include "views/page/page.h"
 #include "views/plots/plot_numbers.h"

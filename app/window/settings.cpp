@@ -20,24 +20,23 @@ using nlohmann::json;
 constexpr int version = 1;
 constexpr std::size_t longest_file = std::size_t{1} << 20;
 
+/// The field if it is of the kind that `is_kind` tests, else null.
+const json* find_field(const json& object, const char* key, bool (json::*is_kind)() const noexcept) {
+  const auto field = object.find(key);
+  return field != object.end() && ((*field).*is_kind)() ? &*field : nullptr;
+}
+
 template <class T>
 void take_number(const json& object, const char* key, double low, double high, T& value) {
-  const auto field = object.find(key);
-  if (field == object.end() || !field->is_number()) return;
+  const json* field = find_field(object, key, &json::is_number);
+  if (!field) return;
   const double number = field->get<double>();
   if (std::isfinite(number)) value = static_cast<T>(std::clamp(number, low, high));
 }
 
-void take_word(const json& object, const char* key, const std::vector<std::string>& allowed, std::string& value) {
-  const auto field = object.find(key);
-  if (field == object.end() || !field->is_string()) return;
-  const std::string word = field->get<std::string>();
-  if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) value = word;
-}
-
 /// The shares of a layout, and the chosen figure of each panel; invalid entries are left out.
 void take_arrangement(const json& object, Layout& layout) {
-  if (const auto field = object.find("splits"); field != object.end() && field->is_object()) {
+  if (const json* field = find_field(object, "splits", &json::is_object)) {
     for (const auto& [name, shares] : field->items()) {
       if (!shares.is_array() || shares.size() > 16) continue;
       std::vector<double> numbers;
@@ -48,7 +47,7 @@ void take_arrangement(const json& object, Layout& layout) {
       if (numbers.size() == shares.size()) layout.splits[name] = numbers;
     }
   }
-  if (const auto field = object.find("shown_figure"); field != object.end() && field->is_object()) {
+  if (const json* field = find_field(object, "shown_figure", &json::is_object)) {
     for (const auto& [panel, index] : field->items()) {
       if (index.is_number_integer())
         layout.shown_figure[std::string(present_id(panel))] =
@@ -59,13 +58,12 @@ void take_arrangement(const json& object, Layout& layout) {
 
 void take_layouts(const json& object, std::map<std::string, Layout>& layouts) {
   constexpr std::size_t most = 50, longest_name = 60;
-  const auto field = object.find("layouts");
-  if (field == object.end() || !field->is_object()) return;
+  const json* field = find_field(object, "layouts", &json::is_object);
+  if (!field) return;
   for (const auto& [name, kept] : field->items()) {
     if (!kept.is_object() || name.empty() || name.size() > longest_name || layouts.size() >= most) continue;
     Layout layout;
-    layout.workspace =
-        kept.contains("workspace") && kept["workspace"].is_string() ? std::string(kept["workspace"]) : "";
+    if (const json* workspace = find_field(kept, "workspace", &json::is_string)) layout.workspace = *workspace;
     take_arrangement(kept, layout);
     layouts[name] = std::move(layout);
   }
@@ -73,8 +71,8 @@ void take_layouts(const json& object, std::map<std::string, Layout>& layouts) {
 
 void take_recent(const json& object, std::vector<std::string>& recent) {
   constexpr std::size_t most = 12, longest = 4096;
-  const auto field = object.find("recent");
-  if (field == object.end() || !field->is_array()) return;
+  const json* field = find_field(object, "recent", &json::is_array);
+  if (!field) return;
   for (const json& name : *field) {
     if (name.is_string() && name.get<std::string>().size() <= longest && recent.size() < most) recent.push_back(name);
   }
@@ -97,18 +95,18 @@ WindowSettings parse_settings(std::string_view text, const std::string& where) {
   const json object = parse_json(text, where, limits);
   if (!object.is_object()) throw Error(ExitCode::bad_input, where + " contains no object");
   WindowSettings settings;
-  take_word(object, "theme", {"dark", "light", "projector"}, settings.theme);
+  for (const char* theme : {"dark", "light", "projector"}) {
+    if (object.value("theme", json()) == theme) settings.theme = theme;
+  }
   take_number(object, "zoom", 0.5, 3, settings.zoom);
   take_number(object, "width", 640, 16384, settings.width);
   take_number(object, "height", 400, 16384, settings.height);
-  if (const auto field = object.find("workspace"); field != object.end() && field->is_string())
-    settings.workspace = *field;
+  if (const json* field = find_field(object, "workspace", &json::is_string)) settings.workspace = *field;
   take_arrangement(object, settings);
   take_layouts(object, settings.layouts);
   take_recent(object, settings.recent);
   settings.is_first_start = false;
-  if (const auto field = object.find("intro"); field != object.end() && field->is_boolean())
-    settings.shows_intro = *field;
+  if (const json* field = find_field(object, "intro", &json::is_boolean)) settings.shows_intro = *field;
   return settings;
 }
 

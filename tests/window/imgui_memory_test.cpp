@@ -1,11 +1,11 @@
 // Dear ImGui without memory.
-#include "app/window/display/imgui_memory.h"
-
 #include <gtest/gtest.h>
 #include <imgui.h>
 
 #include <limits>
 #include <new>
+
+#include "app/window/display/gl_window.h"
 
 namespace afterglow {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "app/lessons/look_commands.h"
+#include "app/lessons/lesson_runner.h"
 #include "app/window/film/film_files.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/session/kept_runs.h"
@@ -93,44 +93,32 @@ void race(CommandContext& context, const json& value) {
   context.page.maximised.clear();
 }
 
-void present(CommandContext& context, const json& value);
+WindowHandler present;
 
 /// Closes one thing at a time: first the topmost sheet, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
   const bool has_cursors =
       std::any_of(page.plots.begin(), page.plots.end(), [](const auto& p) { return p.second.mark_a.has_value(); });
-  if (page.is_blank) {
-    page.is_blank = false;
-  } else if (page.palette.is_open || page.help_is_open || page.menu.is_open || page.picker.is_open) {
+  const auto cleared = [](auto& list) { return !std::exchange(list, {}).empty(); };
+  if (std::exchange(page.is_blank, false)) return;
+  if (page.palette.is_open || page.help_is_open || page.menu.is_open || page.picker.is_open) {
     page.palette = {};
     page.picker = {};
     page.help_is_open = false;
     page.menu = {};
-  } else if (!page.card.pinned.empty()) {
-    page.card.pinned.clear();
-  } else if (page.hints.is_drag_due) {
-    page.hints.is_drag_due = false;
-  } else if (leave_picture(context)) {
     return;
-  } else if (!page.maximised.empty()) {
-    page.maximised.clear();
-  } else if (page.presenting) {
-    present(context, {{"on", false}});
-  } else if (page.hides_controls && !page.is_locked) {
-    page.hides_controls = false;
-  } else if (!page.focused_slider.empty()) {
-    page.focused_slider.clear();
-  } else if (!page.key_crosshair.axis.empty()) {
-    page.key_crosshair = {};
-  } else if (!page.focused_panel.empty()) {
-    page.focused_panel.clear();
-    page.focused_plot.clear();
-  } else if (has_cursors) {
+  }
+  if (cleared(page.card.pinned) || std::exchange(page.hints.is_drag_due, false)) return;
+  if (leave_picture(context) || cleared(page.maximised)) return;
+  if (page.presenting) return present(context, {{"on", false}});
+  if (!page.is_locked && std::exchange(page.hides_controls, false)) return;
+  if (cleared(page.focused_slider)) return;
+  if (!page.key_crosshair.axis.empty()) return void(page.key_crosshair = {});
+  if (cleared(page.focused_panel)) return page.focused_plot.clear();
+  if (has_cursors) {
     for (auto& [name, plot] : page.plots) plot.mark_a = plot.mark_b = std::nullopt;
-  } else if (!page.notes.empty()) {
-    page.notes.clear();
-  } else {
+  } else if (!cleared(page.notes)) {
     page.selection = Selection{};
   }
 }
@@ -412,18 +400,14 @@ void open_palette(CommandContext& context, const json& value) {
 /// F1 over a quantity pins its card; elsewhere it shows the keys.
 void help(CommandContext& context, const json&) {
   CardState& card = context.page.card;
-  if (!card.pinned.empty()) {
-    card.pinned.clear();
-  } else if (!context.page.help_is_open && find_card(card.card)) {
-    card.pinned = card.card;
-  } else if (!context.page.help_is_open && find_card(card.asked)) {
-    card.pinned = card.asked;
-    card.beside = card.asked_beside;
-  } else if (!context.page.help_is_open && find_card(context.page.focused_panel)) {
-    card.pinned = context.page.focused_panel;
-  } else {
-    context.page.help_is_open = !context.page.help_is_open;
-  }
+  bool& is_open = context.page.help_is_open;
+  const auto pins = [&](const std::string& id) {
+    if (!is_open && find_card(id)) card.pinned = id;
+    return !card.pinned.empty();
+  };
+  if (!std::exchange(card.pinned, {}).empty() || pins(card.card)) return;
+  if (pins(card.asked)) return void(card.beside = card.asked_beside);
+  if (!pins(context.page.focused_panel)) is_open = !is_open;
 }
 
 void hints(CommandContext& context, const json& value) {
@@ -492,7 +476,7 @@ void use_present_ids(json& value) {
 
 struct Handler {
   std::string_view name;
-  void (*run)(CommandContext&, const json&);
+  WindowHandler* run;
 };
 
 constexpr Handler handlers[] = {{"select", select},

@@ -42,23 +42,12 @@ std::vector<std::string_view> handled_window_commands();
 /// Runs a command of the window. An invalid value leaves a note and changes nothing; never throws.
 void run_window_command(CommandContext& context, const Command& command);
 
+/// Runs one command with its value.
+using WindowHandler = void(CommandContext& context, const nlohmann::json& value);
 /// Handlers that have their own files.
-void run_export(CommandContext& context, const nlohmann::json& value);
-void run_copy(CommandContext& context, const nlohmann::json& value);
-void run_view(CommandContext& context, const nlohmann::json& value);
-void turn_page(CommandContext& context, const nlohmann::json& value);
-void open_picker(CommandContext& context, const nlohmann::json& value);
-void change_layout(CommandContext& context, const nlohmann::json& value);
-void reset_layout(CommandContext& context, const nlohmann::json& value);
-void show_controls(CommandContext& context, const nlohmann::json& value);
-void blank_screen(CommandContext& context, const nlohmann::json& value);
-void run_lesson(CommandContext& context, const nlohmann::json& value);
-void go_to_token(CommandContext& context, const nlohmann::json& value);
-void go_left(CommandContext& context, const nlohmann::json& value);
-void go_right(CommandContext& context, const nlohmann::json& value);
-void go_home(CommandContext& context, const nlohmann::json& value);
-void go_to_end(CommandContext& context, const nlohmann::json& value);
-void play(CommandContext& context, const nlohmann::json& value);
+WindowHandler run_export, run_copy, run_view, run_lesson, open_picker;
+WindowHandler turn_page, change_layout, reset_layout, show_controls, blank_screen;
+WindowHandler go_to_token, go_left, go_right, go_home, go_to_end, play;
 /// Shows all pictures inside a step again if one of them is shown alone; false otherwise.
 bool leave_picture(CommandContext& context);
 

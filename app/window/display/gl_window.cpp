@@ -9,11 +9,11 @@
 #include <cctype>
 #include <cstdlib>
 #include <iterator>
+#include <new>
 #include <set>
 #include <utility>
 
 #include "app/window/display/gl_function.h"
-#include "app/window/display/imgui_memory.h"
 #include "core/io/error.h"
 #include "views/imgui_compat.h"
 
@@ -229,6 +229,11 @@ double GlWindow::content_scale() const {
   float x = 1, y = 1;
   glfwGetWindowContentScale(window_, &x, &y);
   return std::max(0.5, static_cast<double>(x) / density());
+}
+
+void let_imgui_throw_without_memory() {
+  ImGui::SetAllocatorFunctions([](std::size_t size, void*) { return ::operator new(size); },
+                               [](void* memory, void*) { ::operator delete(memory); });
 }
 
 double window_time() { return glfwGetTime(); }

@@ -73,6 +73,10 @@ class GlWindow : Immovable {
 /// A key by the keyboard's layout, so that Ctrl+Z is where Z is printed; keys without a name keep theirs.
 Chord chord_of_key(int code, int scancode, int mods);
 
+/// Dear ImGui does not check whether an allocation succeeded. After this call missing memory throws std::bad_alloc
+/// there, too. Call it before the first context is created.
+void let_imgui_throw_without_memory();
+
 /// Seconds since the program started its window.
 double window_time();
 

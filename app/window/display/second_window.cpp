@@ -56,7 +56,7 @@ void place_next_to(GLFWwindow* window, const Place& main) {
 }  // namespace
 
 /// Makes the second window's contexts current during its lifetime.
-struct SecondWindow::Turn {
+struct SecondWindow::Turn : Immovable {
   explicit Turn(const SecondWindow& own) : main(own.main_), before(ImGui::GetCurrentContext()) {
     glfwMakeContextCurrent(own.window_);
     ImGui::SetCurrentContext(own.context_);
@@ -65,8 +65,6 @@ struct SecondWindow::Turn {
     ImGui::SetCurrentContext(before);
     glfwMakeContextCurrent(main);
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
   GLFWwindow* main;
   ImGuiContext* before;
 };
