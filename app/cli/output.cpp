@@ -39,6 +39,14 @@ std::string broken_text(std::string_view sentence) {
 }
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void say_without_memory(const Output& output, ExitCode code, const char* message) {
+  if (output.json) std::printf("{\"ok\":false,\"code\":%d}\n", static_cast<int>(code));
+  std::fputs("afterglow: ", stderr);
+  for (const char* c = message; *c != '\0'; ++c)
+    std::fputc(std::iscntrl(static_cast<unsigned char>(*c)) ? '?' : *c, stderr);
+  std::fputc('\n', stderr);
+}
 }  // namespace
 
 void Output::write_line(const std::string& text) {
@@ -89,18 +97,6 @@ void Output::end_progress() {
   if (drawn_) std::fprintf(stderr, "\n");
   drawn_ = has_begun_ = false;
 }
-
-namespace {
-
-void say_without_memory(const Output& output, ExitCode code, const char* message) {
-  if (output.json) std::printf("{\"ok\":false,\"code\":%d}\n", static_cast<int>(code));
-  std::fputs("afterglow: ", stderr);
-  for (const char* c = message; *c != '\0'; ++c)
-    std::fputc(std::iscntrl(static_cast<unsigned char>(*c)) ? '?' : *c, stderr);
-  std::fputc('\n', stderr);
-}
-
-}  // namespace
 
 int say_failure(const Output& output, ExitCode code, const char* message) noexcept {
   try {

@@ -102,6 +102,14 @@ std::string shell_word(const std::string& word) {
   return is_plain ? word : shell_quoted(word);
 }
 
+/// As wide as the names of its rows need.
+SizePreset size_of(const Figure& figure) {
+  constexpr std::size_t max_letters = 30;  // in one column
+  std::size_t letters = 0;
+  for (const AxisTick& tick : figure.x.ticks) letters += tick.label.size();
+  return letters > max_letters ? SizePreset::two_columns : SizePreset::one_column;
+}
+
 }  // namespace
 
 StudyRun::StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> runs, const StudyOptions& options,
@@ -214,18 +222,6 @@ nlohmann::json StudyRun::write_files(
                     " runs are still missing; the last shard writes the files with all runs");
   return names;
 }
-
-namespace {
-
-/// As wide as the names of its rows need.
-SizePreset size_of(const Figure& figure) {
-  constexpr std::size_t max_letters = 30;  // in one column
-  std::size_t letters = 0;
-  for (const AxisTick& tick : figure.x.ticks) letters += tick.label.size();
-  return letters > max_letters ? SizePreset::two_columns : SizePreset::one_column;
-}
-
-}  // namespace
 
 void write_study_figures(const std::vector<Figure>& figures, const fs::path& folder, std::vector<fs::path>& written) {
   std::vector<FigureFormat> formats = {FigureFormat::svg};

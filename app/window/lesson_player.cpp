@@ -101,23 +101,19 @@ void follow_shown(PageState& page, const Observation& now) {
 bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& around) {
   LessonPane& pane = page.lesson;
   const Observation& now = around.now;
-  switch (deed.kind) {
-    case LessonDeed::Kind::send:
-      around.give(deed.command);
-      return true;
-    case LessonDeed::Kind::reach: {
-      if (!pane.waits_for) pane.waits_for = around.sent();
-      const bool is_at_rest = around.taken >= *pane.waits_for && !now.running && now.rebuilds_to < 0;
-      if (!is_at_rest || now.step != deed.step) return false;
-      pane.waits_for.reset();
-      return true;
-    }
-    case LessonDeed::Kind::ask:
-      pane.asks = pane.answered == 0;
-      return !pane.asks;
-    case LessonDeed::Kind::expect:
-      return true;
+  if (deed.kind == LessonDeed::Kind::send) {
+    around.give(deed.command);
+    return true;
   }
+  if (deed.kind == LessonDeed::Kind::ask) {
+    pane.asks = pane.answered == 0;
+    return !pane.asks;
+  }
+  if (deed.kind == LessonDeed::Kind::expect) return true;
+  if (!pane.waits_for) pane.waits_for = around.sent();
+  const bool is_at_rest = around.taken >= *pane.waits_for && !now.running && now.rebuilds_to < 0;
+  if (!is_at_rest || now.step != deed.step) return false;
+  pane.waits_for.reset();
   return true;
 }
 

@@ -17,6 +17,8 @@ namespace afterglow {
 
 namespace {
 
+using nlohmann::json;
+
 /// As a graph, with all memory reserved before.
 std::unique_ptr<DeviceGraph> recorded_work(Backend& backend, const std::function<void()>& work) {
   for (int i = 0; i < 2; ++i) work();
@@ -31,6 +33,88 @@ void fill_with(PinnedArray& array, double size, std::uint64_t seed) {
   for (std::int64_t i = 0; i < count; ++i)
     values[i] = i < drawn ? static_cast<float>(size * random.normal()) : values[i - drawn];
   array.queue_upload();
+}
+
+constexpr std::int64_t first_length = 64, last_length = 65536, width = 256, heads = 4;
+
+/// The best of a few runs, after one run that warms up.
+double best_seconds(const std::function<void()>& work, Backend& backend) {
+  double best = seconds_of(work, backend);
+  for (int i = 0; i < 5; ++i) best = std::min(best, seconds_of(work, backend));
+  return best;
+}
+
+/// The configuration of the mixer's benchmark of this width, else the small one, so that all mixers have the same
+/// width. A layer that can compute by chunks does, as in long trainings.
+json config_of(const LayerKind& kind) {
+  for (const LayerBenchmark& known : kind.benchmarks) {
+    json config = json::parse(known.config);
+    if (config[kind.width_field] == width) return config;
+  }
+  json config = kind.small_config({width, heads, width / heads});
+  if (config.contains("mode")) config["mode"] = "chunk";
+  return config;
+}
+
+/// Counts each value of a pass as written and read once, each weight as read twice and its gradient as written.
+double moved_bytes(const LayerPass& pass) {
+  return 2.0 * static_cast<double>(pass.used_bytes()) + 3.0 * sizeof(float) * pass.weights();
+}
+
+/// Bytes that a pass would hold; computed before anything is reserved.
+std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& backend) {
+  MeasuringBackend counter(backend);
+  LayerPass pass(kind, config_of(kind), 1, tokens, counter);
+  for (int i = 0; i < 3; ++i) pass.run();
+  return counter.peak_bytes();
+}
+
+/// Whether so many bytes are free.
+bool fits(std::size_t bytes, const Backend& backend) {
+  try {
+    backend.require_free([bytes] { return bytes; }, 0);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::out_of_memory) throw;
+    return false;
+  }
+}
+
+std::string name_of(const LayerKind& kind, std::int64_t tokens) {
+  return "long " + kind.name + " T" + std::to_string(tokens);
+}
+
+json stopped_row(const LayerKind& kind, std::int64_t tokens, const Backend& backend, const char* why) {
+  return {{"name", name_of(kind, tokens)},
+          {"kind", kind.name},
+          {"device", backend.name()},
+          {"tokens", tokens},
+          {"stopped", why}};
+}
+
+json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds& bounds, const MachineRates& rates,
+                    Backend& backend) {
+  LayerPass pass(kind, config_of(kind), 1, tokens, backend);
+  const std::unique_ptr<DeviceGraph> graph = pass.recorded();
+  std::vector<double> times;
+  double sum = 0;
+  seconds_of([&] { graph->run(); }, backend);
+  while (times.empty() || (sum < bounds.seconds && static_cast<int>(times.size()) < bounds.repeats)) {
+    const double taken = seconds_of([&] { graph->run(); }, backend);
+    times.push_back(1e3 * taken);
+    sum += taken;
+    Interruption::check("during \"" + name_of(kind, tokens) + "\"");
+  }
+  const double count = static_cast<double>(tokens);
+  const double flops = pass.flops() + kind.pair_products * count * count * static_cast<double>(width);
+  const double bytes = moved_bytes(pass), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
+  json row = row_of(name_of(kind, tokens), backend, times, flops, bytes);
+  row.update({{"kind", kind.name},
+              {"tokens", tokens},
+              {"held_bytes", pass.held_bytes()},
+              {"floor_ms", floor},
+              {"share_of_floor", floor / row["median_ms"].get<double>()}});
+  return row;
 }
 
 }  // namespace
@@ -123,18 +207,18 @@ void GkaBench::fill(PinnedArray& array, std::uint64_t seed, bool unit_rows) {
   constexpr std::int64_t max_drawn = 4099;  // period of the rows, a prime number, so that no two chunks are equal
   Random random(seed);
   float* const values = array.host<float>();
-  const std::int64_t width = sizes_.width, drawn = std::min(rows(), max_drawn);
+  const std::int64_t columns = sizes_.width, drawn = std::min(rows(), max_drawn);
   for (std::int64_t row = 0; row < drawn; ++row) {
-    float* const own = values + row * width;
+    float* const own = values + row * columns;
     double squares = 0.0;
-    for (std::int64_t i = 0; i < width; ++i) {
+    for (std::int64_t i = 0; i < columns; ++i) {
       own[i] = static_cast<float>(random.normal());
       squares += static_cast<double>(own[i]) * own[i];
     }
-    for (std::int64_t i = 0; unit_rows && i < width; ++i) own[i] /= static_cast<float>(std::sqrt(squares));
+    for (std::int64_t i = 0; unit_rows && i < columns; ++i) own[i] /= static_cast<float>(std::sqrt(squares));
   }
   for (std::int64_t row = drawn; row < rows(); ++row)
-    std::copy_n(values + row % drawn * width, width, values + row * width);
+    std::copy_n(values + row % drawn * columns, columns, values + row * columns);
 }
 
 double GkaBench::flops() const {
@@ -178,96 +262,6 @@ double HeadBench::flops() const {
   return 6.0 * static_cast<double>(sizes_.batch * sizes_.tokens) * static_cast<double>(sizes_.width) *
          static_cast<double>(sizes_.vocabulary);
 }
-
-// Time and memory of every mixer over the length of the sequence.
-
-namespace {
-
-using nlohmann::json;
-
-constexpr std::int64_t first_length = 64, last_length = 65536, width = 256, heads = 4;
-
-/// The best of a few runs, after one run that warms up.
-double best_seconds(const std::function<void()>& work, Backend& backend) {
-  double best = seconds_of(work, backend);
-  for (int i = 0; i < 5; ++i) best = std::min(best, seconds_of(work, backend));
-  return best;
-}
-
-/// The configuration of the mixer's benchmark of this width, else the small one, so that all mixers have the same
-/// width. A layer that can compute by chunks does, as in long trainings.
-json config_of(const LayerKind& kind) {
-  for (const LayerBenchmark& known : kind.benchmarks) {
-    json config = json::parse(known.config);
-    if (config[kind.width_field] == width) return config;
-  }
-  json config = kind.small_config({width, heads, width / heads});
-  if (config.contains("mode")) config["mode"] = "chunk";
-  return config;
-}
-
-/// Counts each value of a pass as written and read once, each weight as read twice and its gradient as written.
-double moved_bytes(const LayerPass& pass) {
-  return 2.0 * static_cast<double>(pass.used_bytes()) + 3.0 * sizeof(float) * pass.weights();
-}
-
-/// Bytes that a pass would hold; computed before anything is reserved.
-std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& backend) {
-  MeasuringBackend counter(backend);
-  LayerPass pass(kind, config_of(kind), 1, tokens, counter);
-  for (int i = 0; i < 3; ++i) pass.run();
-  return counter.peak_bytes();
-}
-
-/// Whether so many bytes are free.
-bool fits(std::size_t bytes, const Backend& backend) {
-  try {
-    backend.require_free([bytes] { return bytes; }, 0);
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::out_of_memory) throw;
-    return false;
-  }
-}
-
-std::string name_of(const LayerKind& kind, std::int64_t tokens) {
-  return "long " + kind.name + " T" + std::to_string(tokens);
-}
-
-json stopped_row(const LayerKind& kind, std::int64_t tokens, const Backend& backend, const char* why) {
-  return {{"name", name_of(kind, tokens)},
-          {"kind", kind.name},
-          {"device", backend.name()},
-          {"tokens", tokens},
-          {"stopped", why}};
-}
-
-json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds& bounds, const MachineRates& rates,
-                    Backend& backend) {
-  LayerPass pass(kind, config_of(kind), 1, tokens, backend);
-  const std::unique_ptr<DeviceGraph> graph = pass.recorded();
-  std::vector<double> times;
-  double sum = 0;
-  seconds_of([&] { graph->run(); }, backend);
-  while (times.empty() || (sum < bounds.seconds && static_cast<int>(times.size()) < bounds.repeats)) {
-    const double taken = seconds_of([&] { graph->run(); }, backend);
-    times.push_back(1e3 * taken);
-    sum += taken;
-    Interruption::check("during \"" + name_of(kind, tokens) + "\"");
-  }
-  const double count = static_cast<double>(tokens);
-  const double flops = pass.flops() + kind.pair_products * count * count * static_cast<double>(width);
-  const double bytes = moved_bytes(pass), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
-  json row = row_of(name_of(kind, tokens), backend, times, flops, bytes);
-  row.update({{"kind", kind.name},
-              {"tokens", tokens},
-              {"held_bytes", pass.held_bytes()},
-              {"floor_ms", floor},
-              {"share_of_floor", floor / row["median_ms"].get<double>()}});
-  return row;
-}
-
-}  // namespace
 
 MachineRates measure_rates(Backend& backend) {
   const bool is_fast = backend.name() == "cuda";
