@@ -116,32 +116,6 @@ void insert_child(AtkObject* parent, std::size_t at, AtkObject* child) {
   g_signal_emit_by_name(parent, "children-changed::add", static_cast<guint>(at), child, nullptr);
 }
 
-void remove_child(AtkObject* parent, std::size_t at) {
-  auto& children = *own(parent).children;
-  AtkObject* child = children[at];
-  children.erase(children.begin() + static_cast<std::ptrdiff_t>(at));
-  g_signal_emit_by_name(parent, "children-changed::remove", static_cast<guint>(at), child, nullptr);
-  atk_object_set_parent(child, nullptr);
-  g_object_unref(child);
-}
-
-/// Announces that the object has gained or lost the keyboard focus.
-void set_focused(AtkObject* object, bool is_focused) {
-  own(object).is_focused = is_focused;
-  atk_object_notify_state_change(object, ATK_STATE_FOCUSED, is_focused);
-}
-
-/// Spoken at once, if this version of ATK has a signal for it.
-void announce_by(AtkObject* object, const char* text) {
-  // Later versions have the signal "notification", which also carries a priority; the code searches for both, so that
-  // one program runs with either.
-  constexpr gint polite = 1;
-  if (g_signal_lookup("notification", ATK_TYPE_OBJECT) != 0)
-    g_signal_emit_by_name(object, "notification", text, polite);
-  else if (g_signal_lookup("announcement", ATK_TYPE_OBJECT) != 0)
-    g_signal_emit_by_name(object, "announcement", text);
-}
-
 constexpr const char* bus_name = "org.a11y.Bus";
 constexpr const char* bus_path = "/org/a11y/bus";
 constexpr const char* status = "org.a11y.Status";
@@ -183,7 +157,7 @@ class Tree {
   bool is_heard() const { return frame_ != nullptr; }
   void show(std::span<const SpokenText> panels);
   void focus(const std::string& id);
-  void announce(const char* text) { announce_by(frame_, text); }
+  void announce(const char* text);
 
  private:
   void start();
@@ -285,8 +259,14 @@ void Tree::insert(std::size_t at, const SpokenText& panel) {
 }
 
 void Tree::remove(std::size_t at) {
-  remove_child(frame_, at);
-  shown_.erase(shown_.begin() + static_cast<std::ptrdiff_t>(at));
+  auto& children = *own(frame_).children;
+  const auto place = static_cast<std::ptrdiff_t>(at);
+  AtkObject* removed = children[at];
+  children.erase(children.begin() + place);
+  g_signal_emit_by_name(frame_, "children-changed::remove", static_cast<guint>(at), removed, nullptr);
+  atk_object_set_parent(removed, nullptr);
+  g_object_unref(removed);
+  shown_.erase(shown_.begin() + place);
 }
 
 void Tree::show(std::span<const SpokenText> panels) {
@@ -309,9 +289,22 @@ void Tree::focus(const std::string& id) {
   if (id == focused_) return;
   for (const auto& [panel, is_focused] : {std::pair{focused_, false}, std::pair{id, true}}) {
     const std::size_t place = place_of(panel);
-    if (place < shown_.size()) set_focused(child(place), is_focused);
+    if (place >= shown_.size()) continue;
+    own(child(place)).is_focused = is_focused;
+    atk_object_notify_state_change(child(place), ATK_STATE_FOCUSED, is_focused);
   }
   focused_ = id;
+}
+
+/// Spoken at once, if this version of ATK has a signal for it.
+void Tree::announce(const char* text) {
+  // Later versions have the signal "notification", which also carries a priority; the code searches for both, so that
+  // one program runs with either.
+  constexpr gint polite = 1;
+  if (g_signal_lookup("notification", ATK_TYPE_OBJECT) != 0)
+    g_signal_emit_by_name(frame_, "notification", text, polite);
+  else if (g_signal_lookup("announcement", ATK_TYPE_OBJECT) != 0)
+    g_signal_emit_by_name(frame_, "announcement", text);
 }
 
 Tree& tree(void* self) { return *static_cast<Tree*>(self); }
