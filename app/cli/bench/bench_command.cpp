@@ -64,12 +64,6 @@ struct Setup {
   }
 };
 
-/// A training step of the preset, unchanged or with other sizes.
-struct StepCase {
-  std::string name, preset;
-  std::vector<std::string> changes = {};
-};
-
 /// A preset with other sizes, in the precision of the options.
 Recipe recipe_of(const std::string& preset, const std::vector<std::string>& changes, const Backend& backend) {
   Recipe recipe = changed_recipe(parse_recipe(find_preset(preset).text, preset), changes, preset);
@@ -77,11 +71,13 @@ Recipe recipe_of(const std::string& preset, const std::vector<std::string>& chan
   return recipe;
 }
 
-void bench_step(const StepCase& of, const Setup& setup) {
-  Recipe recipe = recipe_of(of.preset, of.changes, setup.backend);
+/// A training step of the preset, with other sizes where there are changes.
+void bench_step(const std::string& name, const std::string& preset, const std::vector<std::string>& changes,
+                const Setup& setup) {
+  Recipe recipe = recipe_of(preset, changes, setup.backend);
   recipe.training.evaluate_every = 0;
   Trainer trainer(recipe, setup.backend);
-  json& row = setup.measure({of.name, 0, 0, [&] { trainer.step(); }});
+  json& row = setup.measure({name, 0, 0, [&] { trainer.step(); }});
   const auto held = static_cast<std::int64_t>(setup.backend.held_bytes());
   row["held_bytes"] = held;
   setup.output.line("  holds ", bytes_text(held));
@@ -324,16 +320,16 @@ std::vector<Case> all_cases(const Setup& setup) {
   const bool on_cpu = setup.backend.name() == "cpu";
   for (const Preset& preset : presets()) {
     const bool is_large = parameter_count(parse_recipe(preset.text, preset.name)) > max_parameters;
-    cases.push_back({"step " + preset.name, is_large ? Asked::within : Asked::nothing, [&] {
-                       bench_step({"step " + preset.name, preset.name}, setup);
-                     }});
+    cases.push_back({"step " + preset.name, is_large ? Asked::within : Asked::nothing,
+                     [&] { bench_step("step " + preset.name, preset.name, {}, setup); }});
   }
   // `bench long` of one mixer takes minutes on a CPU.
-  const std::string long_step = "long step echo-50m, B8 T2048";
-  for (const StepCase& of :
-       {StepCase{long_step, "echo-50m", {"batch=8", "task.length=2048"}},
-        StepCase{long_step + ", blocks twice", "echo-50m", {"batch=8", "task.length=2048", "recompute=16"}}})
-    cases.push_back({of.name, on_cpu ? Asked::whole : Asked::beginning, [&, of] { bench_step(of, setup); }});
+  std::vector<std::string> changes{"batch=8", "task.length=2048"};
+  for (const std::string name : {"long step echo-50m, B8 T2048", "long step echo-50m, B8 T2048, blocks twice"}) {
+    cases.push_back({name, on_cpu ? Asked::whole : Asked::beginning,
+                     [&, name, changes] { bench_step(name, "echo-50m", changes, setup); }});
+    changes.emplace_back("recompute=16");
+  }
   for (const char* preset : {"ssm", "ssm-attn"}) {
     cases.push_back({std::string("influence ") + preset,
                      on_cpu ? Asked::within : Asked::nothing,  // takes seconds on a CPU
