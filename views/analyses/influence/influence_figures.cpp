@@ -485,8 +485,8 @@ Figure race_column(const RaceView& race, std::size_t column) {
 
 }  // namespace
 
-Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  return sheet(id, title, "", {.label = "lag", .unit = "tokens", .scale = Scale::log},
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity, std::string subtitle) {
+  return sheet(id, title, std::move(subtitle), {.label = "lag", .unit = "tokens", .scale = Scale::log},
                {.label = quantity, .scale = Scale::log}, LabelPlacement::legend);
 }
 
@@ -521,16 +521,13 @@ std::vector<Figure> influence_figures(const Observation& observation, const Sele
   if (!observation.influence) return {};
   const InfluenceView& view = *observation.influence;
   std::vector<Figure> figures;
-  if (!view.blocks.empty()) {
-    Figure figure = lag_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|");
-    figure.subtitle = measured_text(view);
-    figures.push_back(tails_of(view, selection, view.blocks, std::move(figure)));
-  }
-  if (!view.fixed.empty()) {
-    Figure figure = lag_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|");
-    figure.subtitle = "weights of the tokens, mean over the heads, each layer read as attention";
-    figures.push_back(tails_of(view, selection, view.fixed, std::move(figure)));
-  }
+  if (!view.blocks.empty())
+    figures.push_back(tails_of(view, selection, view.blocks,
+                               lag_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|", measured_text(view))));
+  if (!view.fixed.empty())
+    figures.push_back(tails_of(view, selection, view.fixed,
+                               lag_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|",
+                                          "weights of the tokens, mean over the heads, each layer read as attention")));
   return figures;
 }
 

@@ -17,7 +17,8 @@ std::string law_text(const InfluenceFit& fit);
 const RoutingView* selected_routing(const Observation& observation, const Selection& selection);
 
 /// Empty axes over the lag, both logarithmic.
-Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity);
+Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity,
+                  std::string subtitle = "");
 /// Values over the lags, times `scale`; those below `lowest` are left out, because they would flatten all others.
 Line lag_line(std::string name, const std::vector<double>& lags, const std::vector<double>& values, double scale,
               double lowest);

@@ -34,8 +34,7 @@ Line law_line(const RetrievalView& view, std::string name, double constant, doub
 }
 
 Figure scores_figure(const RetrievalView& view) {
-  Figure figure = lag_figure("retrieval_scores", "Transport", "share of lag 1");
-  figure.subtitle = "of the selected token alone";
+  Figure figure = lag_figure("retrieval_scores", "Transport", "share of lag 1", "of the selected token alone");
   const double first = view.scores.front();
   const int blocks = static_cast<int>(view.roles.size());
   figure.series.push_back(styled(lag_line(std::to_string(blocks) + " Sessa blocks, k = " + std::to_string(view.jumps) +
@@ -67,8 +66,7 @@ std::string margin_text(const RetrievalView& view) {
 }
 
 Figure margin_figure(const RetrievalView& view) {
-  Figure figure = lag_figure("retrieval_margin", "Margin", "transport score");
-  figure.subtitle = margin_text(view);
+  Figure figure = lag_figure("retrieval_margin", "Margin", "transport score", margin_text(view));
   std::vector<double> margins;
   for (std::size_t i = 0; i < view.scores.size(); ++i) margins.push_back(view.scores[i] - view.competitors[i]);
   figure.series.push_back(styled(lag_line("token " + std::to_string(view.source), view.lags, view.scores, 1, 0),

@@ -54,8 +54,9 @@ Line token_line(const std::string& name, const std::vector<double>& values, Ink 
   return counted_line(name, values, 0, ink, Dash::solid);
 }
 
-Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity) {
-  return sheet(id, title, "", {.label = "token t", .integer_ticks = true}, {quantity});
+Figure token_figure(const std::string& id, const std::string& title, const std::string& quantity,
+                    std::string subtitle = "") {
+  return sheet(id, title, std::move(subtitle), {.label = "token t", .integer_ticks = true}, {quantity});
 }
 
 Figure hops_figure(const RoutingView& routing) {
@@ -201,8 +202,8 @@ Figure freeze_figure(const RoutingView& routing) {
 }
 
 Figure effective_figure(const RoutingView& routing) {
-  Figure figure = token_figure("routing_effective", "Effective number of tokens", "exp(entropy)");
-  figure.subtitle = "c₂ = " + number_text(routing.c2, 3) + "; uniform routing has c₂ = 1";
+  Figure figure = token_figure("routing_effective", "Effective number of tokens", "exp(entropy)",
+                               "c₂ = " + number_text(routing.c2, 3) + "; uniform routing has c₂ = 1");
   const bool is_strict = !routing.feedback.empty();
   const std::vector<double> uniform = counted(routing.effective.size(), is_strict ? 0 : 1);
   figure.series.push_back(styled(token_line("uniform", uniform, Role::dim), {.dash = Dash::dashed, .width = 1.3}));
@@ -211,8 +212,7 @@ Figure effective_figure(const RoutingView& routing) {
 }
 
 Figure spread_figure(const RoutingView& routing) {
-  Figure figure = token_figure("routing_spread", "Logit spread", "largest − smallest logit");
-  figure.subtitle = "0 is perfectly diffuse";
+  Figure figure = token_figure("routing_spread", "Logit spread", "largest − smallest logit", "0 is perfectly diffuse");
   figure.series.emplace_back(token_line("spread", routing.logit_spread, layer_ink(routing.kind)));
   figure.labels = LabelPlacement::none;
   return figure;
