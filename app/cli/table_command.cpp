@@ -6,7 +6,7 @@
 #include "app/cli/study_run.h"
 #include "core/engine/studies/table.h"
 #include "core/io/json_file.h"
-#include "views/figures/studies/table_figures.h"
+#include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
 

@@ -12,7 +12,6 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/analyses/studies/study_figures.h"
-#include "views/figures/studies/table_figures.h"
 
 namespace afterglow {
 namespace {

@@ -15,6 +15,10 @@ namespace afterglow {
 /// to distinguish their curves. Numbers over more than two axes are left out.
 std::vector<Figure> sweep_figures(const SweepView& sweep, std::span<const std::size_t> drawn);
 
+/// The figures of a table: one for each metric, a curve for each series through the means, a dot for each run; and the
+/// training of the series, mean and spread over seeds, at each place of the axis.
+std::vector<Figure> table_figures(const TableView& table, const std::vector<RunResult>& results);
+
 /// One number over two axes, while the runs arrive: a missing run shows the nearest one to its lower left on a coarser
 /// grid.
 Figure phase_figure(const SweepView& sweep, std::size_t metric);

@@ -1,6 +1,4 @@
 // Builds the figures of a table.
-#include "views/figures/studies/table_figures.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
