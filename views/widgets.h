@@ -54,6 +54,14 @@ ButtonResult button(const Frame& frame, const char* id, double x, const Rect& ro
 /// The width of `button`.
 double button_width(const Frame& frame, std::string_view label, Icon icon);
 
+/// A token as a small coloured chip with its text.
+struct ChipState {
+  bool is_selected = false, is_hovered = false;
+};
+/// Narrow chips get smaller letters, very narrow ones no letters but still their colour. A line under the chip marks a
+/// token after which the model must answer.
+void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token, const Rect& chip, ChipState state);
+
 /// A section head in small letter-spaced capitals; returns the height used.
 double section_head(const Frame& frame, const Rect& row, std::string_view text);
 

@@ -9,7 +9,6 @@
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/page/page.h"
-#include "views/token_chip.h"
 #include "views/widgets.h"
 
 namespace afterglow {

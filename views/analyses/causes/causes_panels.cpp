@@ -10,7 +10,6 @@
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/plot_widget.h"
-#include "views/token_chip.h"
 
 namespace afterglow {
 

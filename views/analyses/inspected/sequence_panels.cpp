@@ -5,7 +5,6 @@
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/panels/panel_draws.h"
 #include "views/text_field.h"
-#include "views/token_chip.h"
 #include "views/widgets.h"
 
 namespace afterglow {

@@ -64,13 +64,12 @@ Figure plane_figure(const TrajectoryView& view, std::size_t across) {
   return figure;
 }
 
-Figure modes_axis(const std::string& id, const std::string& title, const std::string& quantity, double first,
-                  std::size_t last) {
+Figure modes_axis(const std::string& id, const std::string& title, Axis y, double first, std::size_t last) {
   return sheet(id, title, "",
                {.label = "modes k",
                 .range = Range{first, std::max(first + 1, static_cast<double>(last))},
                 .integer_ticks = true},
-               {quantity});
+               std::move(y));
 }
 
 /// Values over k = first, first + 1, ..; finite values below `lowest` are left out.
@@ -105,31 +104,34 @@ std::size_t modes_shown(const TrajectoryView& view) {
       std::count_if(shares.begin(), shares.end(), [](double share) { return !(share < rounding_share); }));
 }
 
+/// Strategy A and, if it is known, B.
+void add_strategies(Figure& figure, const std::vector<double>& a, const std::vector<double>& b, double first,
+                    double lowest) {
+  figure.series.emplace_back(over_modes("A", a, first, lowest, 0));
+  if (!b.empty()) figure.series.emplace_back(over_modes("B", b, first, lowest, 1));
+}
+
 Figure eigenvalue_figure(const TrajectoryView& view) {
-  Figure figure = modes_axis("kl_eigenvalues", "Eigenvalues", "λ_k / λ_1", 1, modes_shown(view));
-  figure.y.scale = Scale::log;
-  figure.series.emplace_back(over_modes("A", shares_of_largest(view.empirical.eigenvalues), 1, rounding_share, 0));
-  if (!view.kernel.eigenvalues.empty())
-    figure.series.emplace_back(over_modes("B", shares_of_largest(view.kernel.eigenvalues), 1, rounding_share, 1));
+  Figure figure =
+      modes_axis("kl_eigenvalues", "Eigenvalues", {.label = "λ_k / λ_1", .scale = Scale::log}, 1, modes_shown(view));
+  add_strategies(figure, shares_of_largest(view.empirical.eigenvalues), shares_of_largest(view.kernel.eigenvalues), 1,
+                 rounding_share);
   return figure;
 }
 
 Figure explained_figure(const TrajectoryView& view) {
-  Figure figure = modes_axis("kl_explained", "Explained variance", "share of the variance", 0, modes_shown(view));
-  figure.y.range = Range{0, 1.04};
-  figure.series.emplace_back(over_modes("A", kept_variance(view.empirical.reconstruction_error), 0, -1, 0));
-  if (!view.kernel.reconstruction_error.empty())
-    figure.series.emplace_back(over_modes("B", kept_variance(view.kernel.reconstruction_error), 0, -1, 1));
+  Figure figure = modes_axis("kl_explained", "Explained variance",
+                             {.label = "share of the variance", .range = Range{0, 1.04}}, 0, modes_shown(view));
+  add_strategies(figure, kept_variance(view.empirical.reconstruction_error),
+                 kept_variance(view.kernel.reconstruction_error), 0, -1);
   add_level(figure, 0.95, "95 %", Role::dim, Dash::dotted);
   return figure;
 }
 
 Figure error_figure(const TrajectoryView& view) {
-  Figure figure = modes_axis("kl_error", "Reconstruction error", "|Hc − P_k Hc| / |Hc|", 0, modes_shown(view));
-  figure.y.scale = Scale::log;
-  figure.series.emplace_back(over_modes("A", view.empirical.reconstruction_error, 0, lowest_error, 0));
-  if (!view.kernel.reconstruction_error.empty())
-    figure.series.emplace_back(over_modes("B", view.kernel.reconstruction_error, 0, lowest_error, 1));
+  Figure figure = modes_axis("kl_error", "Reconstruction error", {.label = "|Hc − P_k Hc| / |Hc|", .scale = Scale::log},
+                             0, modes_shown(view));
+  add_strategies(figure, view.empirical.reconstruction_error, view.kernel.reconstruction_error, 0, lowest_error);
   return figure;
 }
 
