@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/figure/decimate.h"

@@ -22,6 +22,75 @@ std::string upper_case(std::string_view text) {
   return upper;
 }
 
+double icon_room(const Frame& frame, std::string_view label, Icon icon) {
+  if (icon == Icon::none) return 0;
+  return frame.px(label.empty() ? 12 : 18);
+}
+
+/// A box of the wanted size that does not cover its place and stays inside `bounds`.
+Rect placed_box(const Frame& frame, Point beside, double width, double height, const Rect& bounds) {
+  const double gap = frame.px(14);
+  double x = beside.x + gap, y = beside.y + gap;
+  if (x + width > bounds.right()) x = beside.x - gap - width;
+  if (y + height > bounds.bottom()) y = beside.y - gap - height;
+  return {std::max(bounds.x, x), std::max(bounds.y, y), width, height};
+}
+
+void card_ground(const Frame& frame, Canvas& canvas, const Rect& box) {
+  const Theme& theme = *frame.look.theme;
+  for (int i = 3; i > 0; --i) {
+    const double grow = frame.px(i);
+    canvas.fill_rect({box.x - grow, box.y - grow + frame.px(2), box.width + 2 * grow, box.height + 2 * grow},
+                     frame.px(6 + i), faded({0, 0, 0, 255}, theme.is_dark ? 0.16 : 0.035));
+  }
+  canvas.fill_rect(box, frame.px(6), mixed(theme.raised, theme.panel, 0.25));
+  canvas.stroke_rect(box, frame.px(6), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
+}
+
+struct ReadingWidths {
+  double names = 0, values = 0;
+};
+ReadingWidths reading_widths(const Frame& frame, std::span<const ReadingLine> lines) {
+  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
+  const double size = frame.px(tiny_size), widest = frame.px(220);
+  ReadingWidths widths;
+  for (const ReadingLine& line : lines) {
+    widths.names = std::max(widths.names, std::min(widest, math_width(canvas, line.name, size, FontFace::regular)));
+    widths.values = std::max(widths.values, math_width(canvas, line.value, size, FontFace::mono));
+  }
+  return widths;
+}
+
+constexpr double reading_row = 17, reading_padding = 8, reading_swatch = 14;
+
+/// The box in its place, or moved to another side so that it covers no box of the measuring cursors.
+Rect free_box(const Frame& frame, const Rect& box, Point beside, const Rect& bounds) {
+  const std::vector<Rect>& kept = frame.state.measured;
+  const double gap = frame.px(14), width = box.width, height = box.height;
+  std::vector<Rect> places{box};
+  for (const double x : {beside.x + gap, beside.x - gap - width}) {
+    for (const double y : {beside.y + gap, beside.y - gap - height}) places.push_back({x, y, width, height});
+  }
+  for (const Rect& one : kept) {
+    for (const double y : {one.bottom() + gap, one.y - gap - height}) places.push_back({box.x, y, width, height});
+    for (const double x : {one.right() + gap, one.x - gap - width}) places.push_back({x, box.y, width, height});
+  }
+  const auto is_free = [&](const Rect& place) {
+    return place.x >= bounds.x && place.y >= bounds.y && place.right() <= bounds.right() &&
+           place.bottom() <= bounds.bottom() &&
+           std::ranges::none_of(kept, [&](const Rect& one) { return one.overlaps(place); });
+  };
+  const auto found = std::ranges::find_if(places, is_free);
+  return found == places.end() ? box : *found;
+}
+
+/// Adds the missing full stop, before a key that two blanks separate.
+std::string as_sentence(std::string_view text) {
+  const std::size_t end = std::min(text.find("  "), text.size());
+  const std::string_view sentence = text.substr(0, end);
+  return std::string(sentence) + (sentence.ends_with('.') ? "" : ".") + std::string(text.substr(end));
+}
+
 }  // namespace
 
 std::string cut_text(const Canvas& canvas, std::string_view text, double width, double size, FontFace face) {
@@ -159,13 +228,6 @@ void draw_icon(Canvas& canvas, Icon icon, const Rect& box, Color color) {
   }
 }
 
-namespace {
-double icon_room(const Frame& frame, std::string_view label, Icon icon) {
-  if (icon == Icon::none) return 0;
-  return frame.px(label.empty() ? 12 : 18);
-}
-}  // namespace
-
 double button_width(const Frame& frame, std::string_view label, Icon icon) {
   const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);  // also before the frame has a window
   const FontFace face = FontFace::regular;
@@ -247,46 +309,6 @@ double section_head(const Frame& frame, const Rect& row, std::string_view text) 
   return frame.px(21);
 }
 
-namespace {
-
-/// A box of the wanted size that does not cover its place and stays inside `bounds`.
-Rect placed_box(const Frame& frame, Point beside, double width, double height, const Rect& bounds) {
-  const double gap = frame.px(14);
-  double x = beside.x + gap, y = beside.y + gap;
-  if (x + width > bounds.right()) x = beside.x - gap - width;
-  if (y + height > bounds.bottom()) y = beside.y - gap - height;
-  return {std::max(bounds.x, x), std::max(bounds.y, y), width, height};
-}
-
-void card_ground(const Frame& frame, Canvas& canvas, const Rect& box) {
-  const Theme& theme = *frame.look.theme;
-  for (int i = 3; i > 0; --i) {
-    const double grow = frame.px(i);
-    canvas.fill_rect({box.x - grow, box.y - grow + frame.px(2), box.width + 2 * grow, box.height + 2 * grow},
-                     frame.px(6 + i), faded({0, 0, 0, 255}, theme.is_dark ? 0.16 : 0.035));
-  }
-  canvas.fill_rect(box, frame.px(6), mixed(theme.raised, theme.panel, 0.25));
-  canvas.stroke_rect(box, frame.px(6), {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
-}
-
-struct ReadingWidths {
-  double names = 0, values = 0;
-};
-ReadingWidths reading_widths(const Frame& frame, std::span<const ReadingLine> lines) {
-  const FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
-  const double size = frame.px(tiny_size), widest = frame.px(220);
-  ReadingWidths widths;
-  for (const ReadingLine& line : lines) {
-    widths.names = std::max(widths.names, std::min(widest, math_width(canvas, line.name, size, FontFace::regular)));
-    widths.values = std::max(widths.values, math_width(canvas, line.value, size, FontFace::mono));
-  }
-  return widths;
-}
-
-constexpr double reading_row = 17, reading_padding = 8, reading_swatch = 14;
-
-}  // namespace
-
 Point reading_size(const Frame& frame, std::span<const ReadingLine> lines) {
   const ReadingWidths widths = reading_widths(frame, lines);
   return {frame.px(2 * reading_padding + reading_swatch + 14) + widths.names + widths.values,
@@ -315,31 +337,6 @@ void reading_box_at(const Frame& frame, const Rect& box, std::span<const Reading
   }
 }
 
-namespace {
-
-/// The box in its place, or moved to another side so that it covers no box of the measuring cursors.
-Rect free_box(const Frame& frame, const Rect& box, Point beside, const Rect& bounds) {
-  const std::vector<Rect>& kept = frame.state.measured;
-  const double gap = frame.px(14), width = box.width, height = box.height;
-  std::vector<Rect> places{box};
-  for (const double x : {beside.x + gap, beside.x - gap - width}) {
-    for (const double y : {beside.y + gap, beside.y - gap - height}) places.push_back({x, y, width, height});
-  }
-  for (const Rect& one : kept) {
-    for (const double y : {one.bottom() + gap, one.y - gap - height}) places.push_back({box.x, y, width, height});
-    for (const double x : {one.right() + gap, one.x - gap - width}) places.push_back({x, box.y, width, height});
-  }
-  const auto is_free = [&](const Rect& place) {
-    return place.x >= bounds.x && place.y >= bounds.y && place.right() <= bounds.right() &&
-           place.bottom() <= bounds.bottom() &&
-           std::ranges::none_of(kept, [&](const Rect& one) { return one.overlaps(place); });
-  };
-  const auto found = std::ranges::find_if(places, is_free);
-  return found == places.end() ? box : *found;
-}
-
-}  // namespace
-
 void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> lines, const Rect& bounds) {
   if (lines.empty()) return;
   const Point size = reading_size(frame, lines);
@@ -347,15 +344,6 @@ void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> 
   reading_box_at(frame, box, lines);
   frame.state.reading = box;
 }
-
-namespace {
-/// Adds the missing full stop, before a key that two blanks separate.
-std::string as_sentence(std::string_view text) {
-  const std::size_t end = std::min(text.find("  "), text.size());
-  const std::string_view sentence = text.substr(0, end);
-  return std::string(sentence) + (sentence.ends_with('.') ? "" : ".") + std::string(text.substr(end));
-}
-}  // namespace
 
 void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);

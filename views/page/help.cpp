@@ -3,9 +3,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "views/page/page.h"
 #include "views/plots/families.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/figure/axis.h"

@@ -1,9 +1,7 @@
 // Name of the program, pages, and buttons for the run.
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "core/engine/observation/influence_theory.h"
 #include "core/figure/axis.h"
