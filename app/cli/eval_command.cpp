@@ -1,5 +1,4 @@
 // `afterglow eval`: accuracy of a snapshot on held-out sequences, as a number or as a grid over bindings and lengths.
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,6 @@
 #pragma once
 #include <functional>
 #include <map>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
