@@ -424,7 +424,8 @@ bool is_time(const json& row) {
          row["median_ms"].get<double>() > 0;
 }
 
-/// An earlier result of `afterglow bench --json`. Throws Error(bad_input) where the file is missing or is no such result.
+/// An earlier result of `afterglow bench --json`. Throws Error(bad_input) where the file is missing or is no such
+/// result.
 json read_earlier(const std::filesystem::path& file) {
   json result = read_json(file);
   const bool is_result = result.is_object() && result.value("rows", json()).is_array() &&
