@@ -164,6 +164,7 @@ class RemoteSession final : public ObservationSource {
         talk();
       } catch (const std::exception& error) {
         lose(error.what());
+        while (is_refused_ && !is_closing_) wait(longest_pause);  // the session was stopped, or shows another window
         for (int waited = 0; waited < pause && !is_closing_; waited += 100) wait(100);
         pause = std::clamp(2 * pause, 500, longest_pause);
       }
@@ -271,6 +272,7 @@ class RemoteSession final : public ObservationSource {
   }
 
   void take(const Refusal& refusal) {
+    is_refused_ = true;
     const int code = std::clamp(refusal.code, 1, static_cast<int>(ExitCode::check_failed));
     throw Error(static_cast<ExitCode>(code), terminal_text(refusal.sentence));
   }
@@ -294,7 +296,7 @@ class RemoteSession final : public ObservationSource {
   std::uint64_t sent_ = 0, pinged_bytes_ = 0;
   AnalysisSet told_ = 0;  // the analyses that the session knows of
   double pinged_at_ = 0, heard_at_ = 0;
-  bool is_welcome_ = false;
+  bool is_welcome_ = false, is_refused_ = false;
   bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
   bool asked_to_run_ = false;                   // and has not been seen running since
   std::thread thread_;

@@ -48,7 +48,11 @@ class SessionServer {
         return is_gone;
       });
     }
-    session_.reset();  // the lines close when it has kept its run
+    session_.reset();  // keeps its run
+    for (ServedWindow& window : windows_) {
+      refuse(window, ExitCode::failure, "the session was stopped; its run is kept there");
+      window.line.move();
+    }
   }
 
  private:
