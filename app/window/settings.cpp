@@ -63,7 +63,8 @@ void take_layouts(const json& object, std::map<std::string, Layout>& layouts) {
   for (const auto& [name, kept] : field->items()) {
     if (!kept.is_object() || name.empty() || name.size() > longest_name || layouts.size() >= most) continue;
     Layout layout;
-    if (const json* workspace = find_field(kept, "workspace", &json::is_string)) layout.workspace = *workspace;
+    const json* workspace = find_field(kept, "workspace", &json::is_string);
+    layout.workspace = workspace ? workspace->get<std::string>() : "";
     take_arrangement(kept, layout);
     layouts[name] = std::move(layout);
   }
