@@ -110,17 +110,17 @@ TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
 TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   const std::string options = " --json --quiet --device cpu --threads 1 --set size=small --set steps=2 --out ";
   const json recall = parsed(run("table echo_recall" + options + "recall"));
-  ASSERT_EQ(recall["runs"].size(), 18u) << "nine kinds on two tasks";
+  ASSERT_EQ(recall["runs"].size(), 24u) << "twelve kinds on two tasks";
   EXPECT_EQ(recall["runs"][0]["parameters"], recall["runs"][2]["parameters"]) << "the gain alone differs";
   const json grid = parsed(run("table echo_mqar" + options + "mqar"));
-  EXPECT_EQ(grid["runs"].size(), 6u) << "three kinds, two gaps";
+  EXPECT_EQ(grid["runs"].size(), 12u) << "six kinds, two gaps";
   EXPECT_EQ(grid["runs"][0]["trained"], 2);
   const std::string large = run("table echo_mqar --list --set size=large").out;
   EXPECT_EQ(std::ranges::count(large, '\n'), 84) << "a command for each run";
   EXPECT_NE(large.find("afterglow table echo_mqar --set size=large --shard 84/84"), std::string::npos) << large;
   EXPECT_EQ(parsed(run("table echo_in_task" + options + "in_task"))["runs"].size(), 9u) << "three kinds, three tasks";
   const json ablation = parsed(run("table echo_ablation" + options + "ablation"));
-  ASSERT_EQ(ablation["runs"].size(), 9u);
+  ASSERT_EQ(ablation["runs"].size(), 14u);
   EXPECT_NE(ablation["runs"][0]["checksum"], ablation["runs"][4]["checksum"]) << "each token normed";
   EXPECT_EQ(ablation["runs"][5]["parameters"].get<int>() - ablation["runs"][0]["parameters"].get<int>(), 4 * 64)
       << "a gate for each head";
@@ -177,11 +177,15 @@ TEST_F(CommandLine, AModelWritesOnFromABeginning) {
 TEST_F(CommandLine, TheTableOfForecastsRunsInSmallWithEveryRowOfTheComparison) {
   const json result =
       parsed(run("table etth1 --json --quiet --device cpu --threads 1 --set size=small --set steps=8 --out forecasts"));
-  ASSERT_EQ(result["runs"].size(), 5u);
+  ASSERT_EQ(result["runs"].size(), 7u);
   std::set<std::string> checksums;
   for (const json& row : result["runs"]) {
     EXPECT_GT(row["MSE"], 0) << row;
-    EXPECT_TRUE(checksums.insert(row["checksum"]).second) << row << " is a model of its own";
+    if (row["series"] == "history emptied each epoch") {
+      EXPECT_EQ(row["checksum"], result["runs"][0]["checksum"]) << "nothing is emptied within the first epoch";
+    } else {
+      EXPECT_TRUE(checksums.insert(row["checksum"]).second) << row << " is a model of its own";
+    }
   }
   EXPECT_EQ(result["runs"][2]["series"], "modes alone");
   EXPECT_EQ(result["runs"][3]["series"], "learned tokens alone");
@@ -534,7 +538,7 @@ TEST_F(CommandLine, BenchAnswersWithRows) {
 
 TEST_F(CommandLine, BenchOfAStepSaysWhatItHolds) {
   const json result = parsed(run("bench 'step tiny' --repeats 1 --json --device cpu --threads 1"));
-  ASSERT_EQ(result["rows"].size(), 1u);
+  ASSERT_GE(result["rows"].size(), 1u);
   const auto weights_and_moments = 4 * sizeof(float) * 110068;
   EXPECT_EQ(result["rows"][0]["name"], "step tiny");
   EXPECT_GT(result["rows"][0]["held_bytes"].get<std::size_t>(), weights_and_moments);

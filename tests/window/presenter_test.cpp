@@ -93,10 +93,12 @@ TEST(Presenter, OpensBesideTheWindowHandsItsKeysOnAndClosesWithEsc) {
          "800x600", "--threads", "1", "--script", (home / "script.json").string()});
     std::string notes, main;
     ASSERT_TRUE(wait_until(60, [&] { return !(notes = find("Afterglow notes")).empty(); }));
-    ASSERT_TRUE(wait_until(60, [&] { return told("lesson", "step") == 1; }));
+    ASSERT_TRUE(wait_until(60, [&] { return told("lesson", "step") == 1 && told("lesson", "asks") == true; }));
     main = find("Afterglow");
     EXPECT_THAT(display.xdotool("getwindowgeometry " + notes), HasSubstr("Position: 808")) << "to the right";
     display.xdotool("windowfocus --sync " + notes + " key Page_Down");
+    EXPECT_TRUE(wait_until(30, [&] { return told("lesson", "asks") == false; })) << "the vote is passed over";
+    display.xdotool("key Page_Down");
     EXPECT_TRUE(wait_until(30, [&] { return told("lesson", "step") == 2; })) << "the keys work in both";
     display.xdotool("key Escape");
     EXPECT_TRUE(wait_until(30, [&] { return find("Afterglow notes").empty(); }));

@@ -315,9 +315,9 @@ TEST(Model, StepEqualsForwardForCausalStacks) {
 // x becomes (1 - g) x + g y: closed, the block's mixer is not there; open, its answer stands alone.
 TEST(Model, ABlendedMixerLeavesTheStreamOrTakesItsPlace) {
   const auto stream = [](const json& block, double bias) {
-    ParameterStore store;
-    Model model({{"d_model", 8}, {"vocab", 16}, {"blocks", {block}}}, store);
     const auto backend = make_cpu_backend(1);
+    ParameterStore store;
+    Model model({{"d_model", 8}, {"vocab", 16}, {"blocks", json::array({block})}}, store);
     store.allocate(*backend, DType::f64);
     store.initialise(3);
     if (const Parameter* start = store.find("layers.0.blend.bias")) {

@@ -221,8 +221,8 @@ TEST(Wire, ChoicesThatDoNotExistAreRefused) {
   for (int choice = 0; choice < 256; ++choice) {
     std::string other = bytes;
     other[8] = static_cast<char>(choice);  // after the step
-    other.resize(13);
-    other.replace(9, 4, 4, '\0');
+    other.resize(9 + sizeof(std::size_t));
+    std::fill(other.begin() + 9, other.end(), '\0');  // no text
     ReceivedParts none;
     Reader stream{other, none};
     if (choice < 3) {

@@ -44,7 +44,7 @@ struct LiveHead {
     const std::vector<double> all = read.values(trainer.parts()[part].scope + name);
     std::vector<double> kept;
     for (std::size_t t = 0; t < example.tokens.size(); ++t) {
-      if ((mode == "masked" && !example.context[t]) || (mode == "chunk" && t >= 20)) continue;
+      if ((mode == "masked" && example.context[t] != 1) || (mode == "chunk" && t >= 20)) continue;
       for (int i = 0; i < width; ++i) kept.push_back(all[(t * heads + head) * width + i]);
     }
     return kept;
