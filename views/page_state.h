@@ -219,10 +219,10 @@ struct PageState : PageView {
   double column_scrolled_at = -1;           ///< when the wheel last scrolled the side column; seconds
   Crosshair key_crosshair;                  ///< moved by keys; the pointer over a plot ends it
   bool shows_interventions = false;         ///< in the last frame: the side column shows the effect of interventions
-  std::string line;                         ///< "ann@gpu1 · 81 ms · 640 kB/s" to a session elsewhere; empty: it is here
-  std::string line_problem;                 ///< what goes on while that line is lost; empty: it stands
-  AnalysisSet asked = 0;                    ///< analyses that the last frame and its lesson need
-  std::vector<ShownPanel> shown_panels;     ///< of the last frame, in reading order; also the next two
+  std::string line;                      ///< "ann@gpu1 · 81 ms · 640 kB/s" to a session elsewhere; empty: it is here
+  std::string line_problem;              ///< what goes on while that line is lost; empty: it stands
+  AnalysisSet asked = 0;                 ///< analyses that the last frame and its lesson need
+  std::vector<ShownPanel> shown_panels;  ///< of the last frame, in reading order; also the next two
   std::vector<ShownPlot> shown_plots;
   std::vector<ShownRow> shown_rows;
   std::string rows_name;           ///< name of the shares of those rows in `splits`

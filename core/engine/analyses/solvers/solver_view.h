@@ -19,9 +19,9 @@ using SolverRace = std::array<std::vector<double>, all_solvers.size()>;
 
 /// One system (H + λI) x = q and its solutions.
 struct RacedProblem {
-  int head = 0, token = -1;                              ///< token of the query; -1: made by the user
-  double ridge = 0, mu = 0, L = 0;                       ///< λ and the bounds that the iterations assume
-  std::vector<double> eigenvalues;                       ///< of H + λI, ascending
+  int head = 0, token = -1;                                ///< token of the query; -1: made by the user
+  double ridge = 0, mu = 0, L = 0;                         ///< λ and the bounds that the iterations assume
+  std::vector<double> eigenvalues;                         ///< of H + λI, ascending
   std::array<SolverRace, all_arithmetics.size()> races{};  ///< in the order of all_arithmetics
   double kappa() const { return eigenvalues.empty() ? 0 : eigenvalues.back() / eigenvalues.front(); }
 };
