@@ -2,14 +2,7 @@
 # that both must share, because C++ objects pass between them.
 file(GLOB shared_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/backend/*.h ${CMAKE_SOURCE_DIR}/core/tensor/*.h)
 list(APPEND shared_headers ${CMAKE_SOURCE_DIR}/core/io/error.h ${CMAKE_SOURCE_DIR}/gpu/cuda.h ${CMAKE_CURRENT_LIST_DIR}/plugin.h)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shared_headers})
-set(shared_text "")
-foreach(header ${shared_headers})
-  file(READ ${header} text)
-  string(APPEND shared_text "${text}")
-endforeach()
-string(SHA256 shared_hash "${shared_text}")
-string(SUBSTRING ${shared_hash} 0 12 shared_hash)
+afterglow_hash_files(shared_hash ${shared_headers})
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/gpu/plugin/build.h @ONLY CONTENT
 "// Made by gpu/plugin/interface.cmake.
 #pragma once
