@@ -86,7 +86,9 @@ std::vector<Figure> chosen_figures(AnalysedRun& analysed, const std::string& whi
   };
   AnalysisSet analyses = 0;
   for (const PlotKind& kind : plot_kinds()) analyses |= is_chosen(kind) ? analyses_for(kind.id) : 0;
-  const Observation observation = analysed.observe(analyses);
+  const Observation observation = analysed.observe(analyses, [] {
+    if (Interruption::is_urgent()) Interruption::check("while the figures were made");
+  });
   CurveStore curves;
   std::vector<Figure> figures;
   for (const PlotKind& kind : plot_kinds()) {

@@ -27,6 +27,16 @@ TEST_F(Losses, WhatTheSystemSendsBeforeTheEndSavesAsCtrlCDoes) {
   }
 }
 
+TEST_F(Losses, AnEndAskedForBySignalDoesNotWaitForAnalysesOfTheFigures) {
+  const ProgramResult result = run_line(
+      "$AFTERGLOW train --preset tiny --steps 3 --device cpu --threads 1 --figures all --out out & until [ -d "
+      "out/figures_* ] || ! kill -0 $!; do sleep 0.01; done; kill -TERM $!; wait $!",
+      folder_.path());
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("The snapshot is written: out/tiny_seed"));
+  EXPECT_TRUE(files("out", ".svg").empty());
+}
+
 TEST_F(Losses, AKilledTrainingGoesOnFromItsLastSnapshot) {
   const std::string long_training =
       "train --recipe small.json --set steps=1000000 --device cpu --threads 1 --no-figures --quiet --save-steps 5";
