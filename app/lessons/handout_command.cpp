@@ -80,12 +80,14 @@ std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
                     [&] { return "step " + std::to_string(i + 1); });
     runner.run_step(i);
     PrintedStep one{&runner.lesson().steps[i], {}};
-    for (const std::string& panel : runner.panels_of(i)) {
-      const PlotKind& kind = *find_plot_kind(panel);
+    for (const LessonFocus& focus : runner.panels_of(i)) {
+      const PlotKind& kind = *find_plot_kind(focus.panel);
       CurveStore curves;
       std::vector<Figure> figures =
           prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
       set_scales(figures, runner.lesson().steps[i]);
+      if (focus.figure > 0 && focus.figure <= std::ssize(figures))
+        figures = {figures[static_cast<std::size_t>(focus.figure) - 1]};
       figures.resize(std::min(figures.size(), max_figures));
       std::ranges::move(figures, std::back_inserter(one.figures));
     }

@@ -211,15 +211,17 @@ LessonStepResult LessonRunner::run_step(std::size_t index) {
   return result;
 }
 
-std::vector<std::string> LessonRunner::panels_of(std::size_t index) const {
+std::vector<LessonFocus> LessonRunner::panels_of(std::size_t index) const {
   const std::vector<LessonLine>& lines = lesson_.steps[index].lines;
   for (const LessonWord word : {LessonWord::focus, LessonWord::highlight}) {
     const auto line =
         std::find_if(lines.rbegin(), lines.rend(), [&](const LessonLine& one) { return one.word == word; });
     if (line == lines.rend()) continue;
-    std::vector<std::string> names = read_names(*line);  // also removes numbers of figures
-    std::erase_if(names, [](const std::string& name) { return !find_plot_kind(name); });
-    if (!names.empty()) return names;
+    std::vector<LessonFocus> panels;
+    for (const std::string& name : read_names(*line)) {
+      if (find_plot_kind(name)) panels.push_back(word == LessonWord::focus ? read_focus(*line) : LessonFocus{name});
+    }
+    if (!panels.empty()) return panels;
   }
   return {};
 }

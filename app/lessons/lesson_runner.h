@@ -48,7 +48,7 @@ class LessonRunner {
   Observation observe(AnalysisSet analyses);
   const Selection& selection() const { return selection_; }
   /// Panels that the step enlarges or highlights at its end; else empty.
-  std::vector<std::string> panels_of(std::size_t step) const;
+  std::vector<LessonFocus> panels_of(std::size_t step) const;
   /// Loads another run, to compare it with the conditions of the lesson.
   void open(const Recipe& recipe);
   Verdict judge_now(const Condition& condition);

@@ -54,6 +54,12 @@ void each_side(const std::vector<LessonGoal>& goals, const Visit& visit) {
   }
 }
 
+/// Whether what the number needs belongs to the present moment.
+bool is_current(const Observation& now, const std::string& name) {
+  const AnalysisSet needed = analyses_of_number(name);
+  return (now.current & needed) == needed;
+}
+
 /// The numbers at the step's start that goals compare with; false while they are being measured.
 bool keep_start(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
@@ -61,8 +67,7 @@ bool keep_start(PageState& page, const Observation& now) {
   CurveStore curves;
   each_side(plan_of(pane).goals, [&](const ConditionSide& side) {
     if (side.at != "start" || pane.at_start.contains(side.name)) return;
-    const AnalysisSet needed = analyses_of_number(side.name);
-    if ((now.current & needed) != needed) {
+    if (!is_current(now, side.name)) {
       is_whole = false;
     } else if (const auto found = find_number(side.name, now, page.selection, curves)) {
       pane.at_start[side.name] = *found;
@@ -75,7 +80,7 @@ void tick_goals(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
   CurveStore curves;
   const QuantityFinder find = [&](const std::string& name, const std::string& at) -> std::optional<Quantity> {
-    if (at.empty()) return find_number(name, now, page.selection, curves);
+    if (at.empty()) return is_current(now, name) ? find_number(name, now, page.selection, curves) : std::nullopt;
     const auto kept = pane.at_start.find(name);
     return kept == pane.at_start.end() ? std::nullopt : std::optional(kept->second);
   };
@@ -89,7 +94,7 @@ void tick_goals(PageState& page, const Observation& now) {
 /// Takes the step's large number; while its question is open, that is the one before the change.
 void follow_shown(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
-  if (!plan_of(pane).shown) return;
+  if (!plan_of(pane).shown || !is_current(now, plan_of(pane).shown->name)) return;
   CurveStore curves;
   const auto found = find_number(plan_of(pane).shown->name, now, page.selection, curves);
   if (!found) return;
@@ -206,8 +211,10 @@ void follow_lesson(PageState& page, const LessonSurroundings& around) {
     ++pane.deed;
     if (pane.deed == plan.start) choose_workspace(page, around.now.model);
   }
-  if (pane.deed >= plan.start) follow_shown(page, around.now);
-  if (pane.deed >= plan.start && keep_start(page, around.now)) tick_goals(page, around.now);
+  // Until all commands are carried out the numbers may be those of an earlier moment.
+  if (pane.deed < plan.start || around.taken < around.sent()) return;
+  follow_shown(page, around.now);
+  if (pane.deed >= plan.deeds.size() && keep_start(page, around.now)) tick_goals(page, around.now);
 }
 
 double lesson_returns_at(const PageState& page, double last_input) {

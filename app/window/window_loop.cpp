@@ -189,6 +189,7 @@ void WindowLoop::start_page() {
   actions_.copy_text = [](const std::string& text) { ImGui::SetClipboardText(text.c_str()); };
   actions_.copy_picture = [](const std::string& png) { copy_picture(png); };
   window_.on_key = [this](const Chord& chord) { handle_key(chord); };
+  window_.has_field = [this] { return page_.palette.is_open || page_.picker.is_open || page_.edit.is_typing; };
   window_.on_drop = [this](const std::string& path) { open_dropped(path); };
   actions_.compare_with = [this](const std::string& word) { compare_with(word); };
   if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});

@@ -173,6 +173,39 @@ TEST_F(LessonWindow, GoalsAreTickedWhenTheDeedIsDone) {
   EXPECT_TRUE(pane().reached[0]) << "what has been done stays done";
 }
 
+TEST_F(LessonWindow, WhatTheLessonItselfDoesTicksNoGoal) {
+  std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nask: Which? | x | y\nanswer: 2\nrun: to 3\n"
+                         "goal: step < 2 | Goback.\n";
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  turn();
+  EXPECT_FALSE(pane().reached[0]) << "the step begins at 0";
+  if (!window.signs().empty())
+    EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "what there is to do may tell the answer";
+  key("2");
+  ASSERT_TRUE(comes([&] { return is_over() && seen->step == 3; }));
+  turn();
+  EXPECT_FALSE(pane().reached[0]);
+  if (!window.signs().empty()) EXPECT_NE(said(window).find("Goback."), std::string::npos);
+  give({"rewind", R"({"step": 1})"});
+  EXPECT_TRUE(comes([&] { return pane().reached[0]; }));
+}
+
+TEST_F(LessonWindow, ASlideWithoutAPanelIsTextAlone) {
+  std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nask: Which? | x | y\nanswer: 2\nfocus: "
+                         "training\n";
+  page().presenting = true;
+  open();
+  const Rect all{0, 0, 1280, 720};
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  EXPECT_EQ(lesson_place(page(), window.look, all).text.width, all.width);
+  turn();
+  EXPECT_TRUE(page().shown_panels.empty()) << page().shown_panels.front().panel;
+  key("1");
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  EXPECT_LT(lesson_place(page(), window.look, all).text.width, 0.6 * all.width) << "the picture has come";
+}
+
 TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew) {
   open();
   comes([&] { return pane().asks; });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "app/window/lesson_player.h"
 #include "core/engine/recipe/lesson_plan.h"
@@ -68,11 +69,12 @@ TEST_P(ReadableInAHall, EveryStepOfEveryLesson) {
     for (std::size_t step = 0; step < page.lesson.plans->size(); ++step) {
       begin_lesson_step(page, static_cast<std::int64_t>(step));
       const LessonStepPlan& plan = (*page.lesson.plans)[step];
-      for (const int said : {0, 1, 2}) {  // before the question, while it is open, when it is decided
-        if (said > 0 && !plan.question) continue;
-        page.lesson.asks = said == 1;
-        page.lesson.answered = said == 2 ? 1 : 0;
-        page.lesson.deed = said == 2 ? plan.deeds.size() : 0;
+      for (const int said : {0, 1, 2, 3, 4, 5}) {  // before the question, while it is open, when it is decided
+        if (said % 3 > 0 && !plan.question) continue;
+        page.maximised = said < 3 ? "spectrum" : "";  // beside a picture, and text alone
+        page.lesson.asks = said % 3 == 1;
+        page.lesson.answered = said % 3 == 2 ? 1 : 0;
+        page.lesson.deed = said % 3 == 2 ? plan.deeds.size() : 0;
         hall.window.draw_page(2);
         ASSERT_FALSE(hall.window.signs().empty());
         const auto where = shipped.name + " step " + std::to_string(step + 1) + ", " + std::to_string(said);
@@ -121,11 +123,11 @@ TEST(Hall, SeesThePanelsThatTheLessonPointsAtAlone) {
   Hall hall({1280, 720});
   PageState& page = hall.window.state;
   open_lesson_on(page, "tour");
-  begin_lesson_step(page, 1);  // highlights two of the page's panels
+  begin_lesson_step(page, 1);  // highlights one of the page's panels
   hall.window.draw_page(2);
   std::vector<std::string> shown;
   for (const ShownPanel& panel : page.shown_panels) shown.push_back(panel.panel);
-  EXPECT_EQ(shown, (std::vector<std::string>{"spectrum", "power_filter"}));
+  EXPECT_EQ(shown, (std::vector<std::string>{"spectrum"}));
 }
 
 TEST(Hall, TheCircleTakesTheHeightOfTheScreen) {
@@ -143,6 +145,29 @@ TEST(Hall, TheCircleTakesTheHeightOfTheScreen) {
     const double pixels_per_unit = plot->area.height / (plot->y.high - plot->y.low);
     EXPECT_GT(2 * pixels_per_unit, 0.8 * size.height) << "the diameter of the unit circle";
     EXPECT_LT(2 * pixels_per_unit, plot->area.width) << "all of it is seen";
+  }
+}
+
+TEST(Hall, APlotThatALessonChoosesAloneHasTheHeightOfTheSlide) {
+  for (const HallSize size : {HallSize{1280, 720}, HallSize{1920, 1080}, HallSize{1024, 768}}) {
+    Hall hall(size);
+    PageState& page = hall.window.state;
+    std::set<std::string> seen;
+    for (const ShippedLesson& shipped : shipped_lessons()) {
+      open_lesson_on(page, shipped.name);
+      for (const LessonStep& step : page.lesson.lesson->steps) {
+        for (const LessonLine& line : step.lines) {
+          if (line.word != LessonWord::focus || read_focus(line).figure == 0) continue;
+          page.maximised = read_focus(line).panel;
+          page.shown_figure[page.maximised] = read_focus(line).figure - 1;
+          hall.window.draw_page(2);
+          if (page.shown_plots.size() != 1) continue;  // the sample has none
+          seen.insert(page.maximised);
+          EXPECT_GT(page.shown_plots.front().area.height, 0.6 * size.height) << line.place << " " << line.text;
+        }
+      }
+    }
+    EXPECT_GE(seen.size(), 5u);
   }
 }
 

@@ -323,6 +323,29 @@ TEST_F(Workflow, AFigureOpensAsTheOnlyRunWhereItWasExported) {
 }
 
 /// A burst of clicks that arrives between two frames: Dear ImGui takes one press or release a frame.
+TEST_F(Workflow, ACommandAndItsValueThatAreTypedAtOnceRunWhileTheProcessorIsBusy) {
+  const fs::path file = home / "status.json";
+  std::ofstream(home / "script.json") << nlohmann::json{
+      {{{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}}}};
+  RunningProgram program(*display, home,
+                         {program_file().string(), "--preset", "tiny", "--script", "script.json", "--size", "1280x720"});
+  RunningProgram load(*display, home / "load", {program_file().string(), "soak", "--seconds", "60", "--preset", "tiny"});
+  focus();
+  ASSERT_TRUE(wait_until(30, [&] { return fs::exists(file); })) << output();
+  display->xdotool("key --delay 0 ctrl+p");
+  display->xdotool("type --delay 0 'stop when'");
+  display->xdotool("key --delay 0 Return");
+  display->xdotool("type --delay 0 'loss < 0.01'");
+  display->xdotool("key --delay 0 Return m");
+  nlohmann::json status;
+  const auto has_run = [&] {
+    status = nlohmann::json::parse(std::ifstream(file), nullptr, false);
+    return status.is_object() && status["page"]["selection"].contains("mode") &&
+           status["run"]["recipe"].dump().find("loss < 0.01") != std::string::npos;
+  };
+  EXPECT_TRUE(wait_until(40, has_run)) << status.dump() << output();
+}
+
 TEST_F(Workflow, EveryClickOfABurstCountsAtItsPlace) {
   const fs::path file = home / "status.json";
   std::ofstream(home / "script.json") << nlohmann::json{

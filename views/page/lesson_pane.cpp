@@ -9,6 +9,7 @@
 #include "views/figures/semantic_colours.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
+#include "views/panel.h"
 #include "views/widgets.h"
 
 namespace afterglow {
@@ -17,14 +18,20 @@ namespace {
 
 constexpr double narrowest = 280, widest = 640;  ///< layout units
 constexpr std::array usual_sizes{17.0, 16.0, 15.0, 14.0, 13.0};
-/// While presenting no text is smaller than the smallest one (presenting_scale).
-constexpr std::array hall_sizes{13.5, 12.5, 11.5, tiny_size};
+/// While presenting no text is smaller than the smallest one (presenting_scale); the first two are for text alone.
+constexpr std::array hall_sizes{18.0, 15.5, 13.5, 12.5, 11.5, tiny_size};
 
 const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
 const LessonStepPlan& plan_of(const LessonPane& pane) { return (*pane.plans)[pane.step]; }
 
 /// Whether all commands of the step have been carried out.
 bool is_over(const LessonPane& pane) { return pane.deed >= plan_of(pane).deeds.size(); }
+
+/// Whether the step points at a panel. Without one its slide is text alone.
+bool has_picture(const PageState& state) {
+  const LessonLine* line = find_line(step_of(state).lines, LessonWord::highlight);
+  return find_panel(state.maximised) || (line && line->text != "none");
+}
 
 /// A column of texts from the top down; measured first, then drawn.
 class Column {
@@ -200,7 +207,7 @@ void draw_question(Frame& frame, Column& column) {
 
 /// A share in percent, any other number as it is.
 std::string large_text(const std::string& name, double value) {
-  constexpr std::array shares{"accuracy", "probability", "explained"};
+  constexpr std::array shares{"accuracy", "probability", "probe.answer", "explained"};
   const bool is_share = std::ranges::any_of(shares, [&](const char* one) { return name.find(one) != name.npos; });
   return is_share ? number_text(std::round(100 * value)) + " %" : number_text(value, 3);
 }
@@ -255,7 +262,8 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, b
   if (!fit.drops_explanation) draw_text(frame, column, text_of(frame, step, false), gap);
   draw_question(frame, column);
   if (is_decided) draw_text(frame, column, text_of(frame, step, true), gap);
-  draw_goals(frame, column);
+  // What there is to do may tell the answer.
+  if (is_decided || asked(state.lesson) == Asked::nothing) draw_goals(frame, column);
   if (state.presenting) draw_shown(frame, column);
   if (!state.lesson.problem.empty())
     column.text(lesson_words(state.lesson.problem, FontFace::regular), 0.8, theme.failure);
@@ -265,7 +273,9 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, b
 /// The largest text that fits; the explanation is dropped only after the vote.
 TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
   const bool presents = frame.state.presenting;
-  const std::span<const double> sizes = presents ? std::span<const double>(hall_sizes) : usual_sizes;
+  const std::span<const double> sizes = !presents                  ? std::span<const double>(usual_sizes)
+                                        : has_picture(frame.state) ? std::span(hall_sizes).subspan(2)
+                                                                   : hall_sizes;
   const bool may_drop = presents && asked(frame.state.lesson) == Asked::decided;
   for (const bool drops : {false, true}) {
     for (const double units : sizes) {
@@ -315,7 +325,8 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   const LessonPane& pane = frame.state.lesson;
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
-  const std::string key = pane.asks        ? "1, 2, 3: your vote; Page Down: the answer"
+  const bool is_pair = pane.asks && plan_of(pane).question->choices.size() == 2;
+  const std::string key = pane.asks        ? std::string(is_pair ? "1, 2" : "1, 2, 3") + ": your vote; Page Down: the answer"
                           : !is_over(pane) ? "Training: step " + grouped_number(frame.seen().step) + " of " +
                                                  grouped_number(awaited_step(pane))
                           : pane.step + 1 < pane.lesson->steps.size() ? "Page Down: next"
@@ -328,7 +339,9 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
 
 Rect inside_of(const Frame& frame, const Rect& area) {
   const double margin = frame.px(frame.state.presenting ? 14 : 18);
-  return {area.x + margin, area.y + margin, area.width - 2 * margin, area.height - 2 * margin};
+  const bool is_alone = frame.state.presenting && !has_picture(frame.state);
+  const double side = is_alone ? std::max(margin, (area.width - 1.3 * area.height) / 2) : margin;
+  return {area.x + side, area.y + margin, area.width - 2 * side, area.height - 2 * margin};
 }
 
 }  // namespace
@@ -354,7 +367,8 @@ LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& a
     return {{all.right() - width, all.y, width, all.height}, {}};
   }
   const double foot = state.hides_controls ? 0 : std::round(look.px(24)), height = all.height - foot;
-  const double width = std::round(std::max(look.px(300), all.width - 1.06 * height));
+  const double width =
+      has_picture(state) ? std::round(std::max(look.px(300), all.width - 1.06 * height)) : all.width;
   return {{all.right() - width, all.y, width, height}, {all.x, all.y + height, all.width, foot}};
 }
 
@@ -384,6 +398,8 @@ void draw_lesson(Frame& frame, const LessonPlace& place) {
   Rect inside = inside_of(frame, body);
   const TextFit fit = fitting_text(frame, canvas, inside);
   const double room = inside.height;
+  if (presents && !has_picture(frame.state))
+    inside.y += 0.35 * std::max(0.0, room - draw_parts(frame, canvas, inside, fit, false));
   inside.y -= static_cast<double>(ImGui::GetScrollY());
   const double height = draw_parts(frame, canvas, inside, fit, true);
   frame.state.lesson.is_cut = height > room;

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <iterator>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "app/window/display/gl_function.h"
@@ -75,13 +74,18 @@ struct GlWindow::Callbacks {
     if (!chord.key.empty()) self(window).on_key(chord);
   }
   static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
-    self(window).waiting_.push_back({false, code, scancode, action, mods});
+    self(window).waiting_.push_back({Input::Kind::key, code, scancode, action, mods});
+    self(window).had_input_ = true;
+  }
+  static void letter(GLFWwindow* window, unsigned code) {
+    self(window).waiting_.push_back({Input::Kind::letter, static_cast<int>(code)});
     self(window).had_input_ = true;
   }
   static void button(GLFWwindow* window, int code, int action, int mods) {
     double x = 0, y = 0;
     glfwGetCursorPos(window, &x, &y);
-    self(window).waiting_.push_back({true, code, 0, action, mods, static_cast<float>(x), static_cast<float>(y)});
+    const auto at = [](double place) { return static_cast<float>(place); };
+    self(window).waiting_.push_back({Input::Kind::button, code, 0, action, mods, at(x), at(y)});
     self(window).had_input_ = true;
   }
   static void drop(GLFWwindow* window, int count, const char** paths) {
@@ -135,6 +139,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   // Dear ImGui chains to the callbacks that are installed already.
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
   glfwSetKeyCallback(window_, Callbacks::key_of_imgui);
+  glfwSetCharCallback(window_, Callbacks::letter);
   glfwSetMouseButtonCallback(window_, Callbacks::button);
   ImGui_ImplOpenGL3_Init(shader_version);
 }
@@ -154,25 +159,51 @@ void GlWindow::wait_events(double seconds) { seconds > 0 ? glfwWaitEventsTimeout
 
 bool GlWindow::take_input() { return std::exchange(had_input_, false); }
 
-/// Hands what happened since the last frame to Dear ImGui: of the mouse and of each key one event, because a press and
-/// its release in one frame would be no click. What is left makes the next frame.
+bool GlWindow::Input::types() const {
+  constexpr int commands = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SUPER;
+  const bool prints = kind == Kind::key && (mods & commands) == 0 &&
+                      (code == GLFW_KEY_SPACE || glfwGetKeyName(code, scancode) != nullptr);
+  return kind == Kind::letter || prints;
+}
+
+/// Hands what happened since the last frame to Dear ImGui and the page, in its order. Of the mouse and of each key it is
+/// one event, because a press and its release in one frame would be no click. Letters wait until the field is open that
+/// a press may have opened, and a press waits until the field has read the letters. What is left makes the next frame.
 void GlWindow::give_input() {
-  constexpr int mouse = -1;
+  constexpr int mouse = -1, most_waits = 8;
   std::set<int> given;
   pressed_.reset();
-  while (!waiting_.empty() && given.insert(waiting_.front().is_button ? mouse : waiting_.front().code).second) {
+  settles_ = std::max(0, settles_ - 1);
+  for (; !waiting_.empty(); waiting_.pop_front()) {
     const Input now = waiting_.front();
-    waiting_.pop_front();
-    if (!now.is_button) {
-      ImGui_ImplGlfw_KeyCallback(window_, now.code, now.scancode, now.action, now.mods);
+    const bool types = now.types(), is_read = ImGui::GetIO().WantTextInput;
+    if (settles_ > 0 && types != was_text_) break;
+    if (is_read) waits_ = 0;
+    if (types && !is_read && has_field() && ++waits_ <= most_waits) break;
+    const bool is_typed = types && is_read && !(now.kind == Input::Kind::key && down_.contains(now.code));
+    if (is_typed || now.kind == Input::Kind::letter) {
+      if (is_typed && now.kind == Input::Kind::letter)
+        ImGui_ImplGlfw_CharCallback(window_, static_cast<unsigned>(now.code));
+      if (is_typed) settled_after(true);
       continue;
     }
-    pressed_ = now;
-    put_mouse(ImGui::GetIO(), now.x, now.y);
-    ImGui_ImplGlfw_MouseButtonCallback(window_, now.code, now.action, now.mods);
-    if (now.code < std::ssize(is_held_)) is_held_[now.code] = now.action != GLFW_RELEASE;
+    if (!given.insert(now.kind == Input::Kind::button ? mouse : now.code).second) break;
+    if (now.code < GLFW_KEY_LEFT_SHIFT || now.code > GLFW_KEY_RIGHT_SUPER) settled_after(false);
+    give(now);
   }
   had_input_ = had_input_ || !waiting_.empty();
+}
+
+void GlWindow::give(const Input& now) {
+  const bool is_down = now.action != GLFW_RELEASE;
+  if (now.kind == Input::Kind::key) {
+    is_down ? void(down_.insert(now.code)) : void(down_.erase(now.code));
+    return ImGui_ImplGlfw_KeyCallback(window_, now.code, now.scancode, now.action, now.mods);
+  }
+  pressed_ = now;
+  put_mouse(ImGui::GetIO(), now.x, now.y);
+  ImGui_ImplGlfw_MouseButtonCallback(window_, now.code, now.action, now.mods);
+  if (now.code < std::ssize(is_held_)) is_held_[now.code] = is_down;
 }
 
 void GlWindow::begin_frame() {

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,8 @@ class GlWindow : Immovable {
 
   std::function<void(const Chord&)> on_key = [](const Chord&) {};
   std::function<void(const std::string& path)> on_drop = [](const std::string&) {};
+  /// Whether a text field is open, or opens in the next frame.
+  std::function<bool()> has_field = [] { return false; };
 
   bool wants_to_close() const;
   void close();
@@ -53,17 +56,27 @@ class GlWindow : Immovable {
 
  private:
   struct Callbacks;
-  /// A key, or a button at its place.
+  /// A key, a button at its place, or a letter.
   struct Input {
-    bool is_button;
-    int code, scancode, action, mods;
+    enum class Kind { key, button, letter } kind;
+    int code, scancode = 0, action = 0, mods = 0;
     float x = 0, y = 0;
+    /// Whether a text field reads it: a letter, or the key that makes one.
+    bool types() const;
   };
   void give_input();
+  void give(const Input& now);
+  void settled_after(bool is_text) {
+    was_text_ = is_text;
+    settles_ = 2;
+  }
   GLFWwindow* window_ = nullptr;
   std::string renderer_;
   bool is_software_ = false, had_input_ = true;
   std::deque<Input> waiting_;       ///< not given to Dear ImGui yet
+  std::set<int> down_;              ///< keys, as given
+  bool was_text_ = false;           ///< the last one given went into a text field
+  int settles_ = 0, waits_ = 0;     ///< frames until it has acted; frames that letters have waited for their field
   std::optional<Input> pressed_;    ///< of the mouse's event in this frame
   bool is_held_[3] = {};            ///< buttons, as given
   int restored_[4] = {0, 0, 0, 0};  ///< position and size before full screen

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -183,6 +184,35 @@ TEST(SmallWindows, ShowAtMostFourPanelsOfAnyPage) {
   for (const Workspace& workspace : workspaces()) {
     window.state.workspace = workspace.id;
     EXPECT_LE(shown_panels(window).size(), 4u) << workspace.id;
+  }
+}
+
+/// Numbers that stand in an area outside of the plots, whose axes have ticks.
+int numbers_beside_plots(const NullWindow& window, const Rect& area) {
+  int count = 0;
+  const NullWindow::Sign* last = nullptr;
+  const std::vector<NullWindow::Sign> signs = window.signs();
+  for (const NullWindow::Sign& sign : signs) {
+    const Point middle{sign.box.x + sign.box.width / 2, sign.box.y + sign.box.height / 2};
+    const auto holds = [&](const ShownPlot& plot) { return plot.area.contains(middle); };
+    if (!area.contains(middle) || std::ranges::any_of(window.state.shown_plots, holds)) continue;
+    const bool is_digit = sign.character >= '0' && sign.character <= '9';
+    const bool goes_on = last && std::abs(last->box.y - sign.box.y) < 2 &&
+                         sign.box.x - last->box.right() < 0.6 * sign.box.width && sign.box.x >= last->box.x;
+    if (is_digit && !goes_on) ++count;
+    last = is_digit || sign.character == '.' ? &sign : nullptr;
+  }
+  return count;
+}
+
+TEST(SmallWindows, ShowAtMostThirtyNumbersBesideThePlots) {
+  NullWindow window(1280, 720);
+  window.show(samples::mid_training());
+  for (const Workspace& workspace : workspaces()) {
+    window.state.workspace = workspace.id;
+    window.draw_page(2);
+    if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+    EXPECT_LE(numbers_beside_plots(window, {264, 52, 1016, 558}), 30) << workspace.id;
   }
 }
 

@@ -270,11 +270,17 @@ std::vector<Figure> mode_needs_figures(const Observation& observation, const Sel
   std::size_t rows = 0;
   for (std::size_t i = 0; i < head->eigenvalues.size() && rows < most_modes; ++i) {
     if (head->eigenvalues[i].imag() < 0 || !std::isfinite(std::abs(head->eigenvalues[i]))) continue;
-    const int number = number_of_mode(*head, i);
+    int number = number_of_mode(*head, i);
     const double row = -static_cast<double>(rows++), tokens = mode_times(head->eigenvalues[i]).half_life;
     std::string text = " half-life " + (std::isfinite(tokens) ? number_text(tokens, 2) : "∞");
     double lost = 0;
-    if (const AblatedPart* part = most_needed_mode(view, *head, number)) {
+    const AblatedPart* part = most_needed_mode(view, *head, number);
+    // Of a pair the row is that of the mode that the answers need more, which the hint points at.
+    const auto other = std::ranges::find(head->eigenvalues, std::conj(head->eigenvalues[i]));
+    const int second = number_of_mode(*head, static_cast<std::size_t>(other - head->eigenvalues.begin()));
+    const AblatedPart* partner = most_needed_mode(view, *head, second);
+    if (part && partner && partner->accuracy < part->accuracy) part = partner, number = second;
+    if (part) {
       lost = view->accuracy - part->accuracy;
       text = " " + number_text(-100 * lost, 2) + " % ·" + text;
     }

@@ -546,9 +546,9 @@ std::string race_subtitle(const Observation& observation, const Selection&) {
   const RaceView* race = observation.race.get();
   if (!race) return why_not_yet(observation, "Measuring all layers on one input, one column after the other.");
   const auto arrived = static_cast<int>(race->entries.size());
-  const std::string progress = arrived < race->contestants ? "measuring " + std::to_string(race->contestants) +
-                                                                 " layers: " + std::to_string(arrived) + " done · "
-                                                           : "";
+  std::string progress = arrived == 0 ? "Measuring " : "measuring ";  // a sentence of its own, or behind the title
+  progress += std::to_string(race->contestants) + " layers: " + std::to_string(arrived) + " done · ";
+  if (arrived == race->contestants) progress.clear();
   std::string without;
   for (const std::string& layer : race->left_out) without += (without.empty() ? " · without " : ", ") + layer;
   if (!without.empty()) without += " (too wide for this device)";

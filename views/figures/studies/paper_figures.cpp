@@ -182,16 +182,25 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
   return figure;
 }
 
+namespace {
+
+bool has_times(const CostView* costs) {
+  return costs && std::ranges::any_of(costs->layers, [](const LayerCost& layer) { return !layer.pass_ms.empty(); });
+}
+
+}  // namespace
+
 std::string costs_subtitle(const Observation& observation, const Selection&) {
   const CostView* costs = observation.costs.get();
-  if (!costs || costs->layers.empty()) return why_not_yet(observation, "measured on this machine within seconds");
+  if (!has_times(costs))
+    return why_not_yet(observation, "Measuring each layer on this machine, from short sequences to long ones.");
   return "on this machine, one thread of the processor · d " + std::to_string(costs->width) +
          " · dashed: as Echo's table 1 says";
 }
 
 std::vector<Figure> costs_figures(const Observation& observation, const Selection&, CurveStore&) {
   std::vector<Figure> figures;
-  for (std::size_t number = 0; observation.costs && number < std::size(cost_parts); ++number) {
+  for (std::size_t number = 0; has_times(observation.costs.get()) && number < std::size(cost_parts); ++number) {
     figures.push_back(cost_figure(number, *observation.costs));
     figures.back().id = "costs_" + std::string(1, static_cast<char>('a' + number));
     figures.back().subtitle.clear();  // the panel's subtitle holds for all four
