@@ -23,6 +23,7 @@
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors_writer.h"
+#include "views/plots/file_stem.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
@@ -104,10 +105,11 @@ void write_figures(AnalysedRun& analysed, const TrainOptions& options, bool over
   if (has_page_writer()) formats.insert(formats.end(), {FigureFormat::pdf, FigureFormat::png});
   output.progress("figures", 0, [] { return "analyses"; });
   const std::vector<Figure> figures = chosen_figures(analysed, options.figures);
+  const ModelSummary model = analysed.describe().model;
   for (std::size_t i = 0; i < figures.size() && !interruption.is_urgent(); ++i) {
     output.progress("figures", static_cast<double>(i + 1) / static_cast<double>(figures.size()),
                     [&] { return std::to_string(i + 1) + "/" + std::to_string(figures.size()); });
-    const fs::path path = results.figure_folder / (figures[i].id + ".svg");
+    const fs::path path = results.figure_folder / (file_stem(figures[i].id, model) + ".svg");
     for (const auto& file : write_figure(figures[i], path, formats, SizePreset::one_column,
                                          {.overwrite = overwrite, .shows_title = options.titles}))
       results.files.push_back(file.string());

@@ -469,7 +469,7 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
 }
 
 std::vector<LayerSetting> Ska::settings() const {
-  return {{"K", "Power K", "how often the fitted operator acts on a query; 0 is ridge regression",
+  return {{"K", "Power K (training)", "how often the fitted operator acts on a query; 0 is ridge regression",
            static_cast<double>(config_.core.power), 0, 8, false, true},
           {"ridge", "ridge ε (training)", "what is added to the diagonal of the Gram matrix", config_.core.ridge, 1e-6,
            1, true, false}};

@@ -53,7 +53,7 @@ TEST(TrainFigures, UnaskedThoseOfTheFirstPageAreWritten) {
     return names;
   };
   const std::set<std::string> page = figures("--out page");
-  EXPECT_TRUE(page.contains("spectrum_layer3_head0") && page.contains("training_loss"));
+  EXPECT_TRUE(page.contains("spectrum_1-ska_head0") && page.contains("training_loss"));
   for (const std::string& name : page)
     EXPECT_FALSE(name.starts_with("solver_race") || name.starts_with("influence")) << name << " is of another page";
   EXPECT_LT(page.size(), 30u);

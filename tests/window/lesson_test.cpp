@@ -187,6 +187,10 @@ TEST_F(LessonWindow, WhatTheLessonItselfDoesTicksNoGoal) {
   turn();
   EXPECT_FALSE(pane().reached[0]);
   if (!window.signs().empty()) EXPECT_NE(said(window).find("Goback."), std::string::npos);
+  page().is_locked = true;
+  turn();
+  EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "under a lock it cannot be done";
+  page().is_locked = false;
   give({"rewind", R"({"step": 1})"});
   EXPECT_TRUE(comes([&] { return pane().reached[0]; }));
 }

@@ -327,9 +327,10 @@ TEST_F(Workflow, ACommandAndItsValueThatAreTypedAtOnceRunWhileTheProcessorIsBusy
   const fs::path file = home / "status.json";
   std::ofstream(home / "script.json") << nlohmann::json{
       {{{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}}}};
-  RunningProgram program(*display, home,
-                         {program_file().string(), "--preset", "tiny", "--script", "script.json", "--size", "1280x720"});
-  RunningProgram load(*display, home / "load", {program_file().string(), "soak", "--seconds", "60", "--preset", "tiny"});
+  RunningProgram program(
+      *display, home, {program_file().string(), "--preset", "tiny", "--script", "script.json", "--size", "1280x720"});
+  RunningProgram load(*display, home / "load",
+                      {program_file().string(), "soak", "--seconds", "60", "--preset", "tiny"});
   focus();
   ASSERT_TRUE(wait_until(30, [&] { return fs::exists(file); })) << output();
   display->xdotool("key --delay 0 ctrl+p");

@@ -262,8 +262,8 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, b
   if (!fit.drops_explanation) draw_text(frame, column, text_of(frame, step, false), gap);
   draw_question(frame, column);
   if (is_decided) draw_text(frame, column, text_of(frame, step, true), gap);
-  // What there is to do may tell the answer.
-  if (is_decided || asked(state.lesson) == Asked::nothing) draw_goals(frame, column);
+  // What there is to do may tell the answer, and under a lock it cannot be done.
+  if (!state.is_locked && (is_decided || asked(state.lesson) == Asked::nothing)) draw_goals(frame, column);
   if (state.presenting) draw_shown(frame, column);
   if (!state.lesson.problem.empty())
     column.text(lesson_words(state.lesson.problem, FontFace::regular), 0.8, theme.failure);
@@ -326,7 +326,7 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
   const LessonPane& pane = frame.state.lesson;
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
   const bool is_pair = pane.asks && plan_of(pane).question->choices.size() == 2;
-  const std::string key = pane.asks        ? std::string(is_pair ? "1, 2" : "1, 2, 3") + ": your vote; Page Down: the answer"
+  const std::string key = pane.asks ? std::string(is_pair ? "1, 2" : "1, 2, 3") + ": your vote; Page Down: the answer"
                           : !is_over(pane) ? "Training: step " + grouped_number(frame.seen().step) + " of " +
                                                  grouped_number(awaited_step(pane))
                           : pane.step + 1 < pane.lesson->steps.size() ? "Page Down: next"
@@ -367,8 +367,7 @@ LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& a
     return {{all.right() - width, all.y, width, all.height}, {}};
   }
   const double foot = state.hides_controls ? 0 : std::round(look.px(24)), height = all.height - foot;
-  const double width =
-      has_picture(state) ? std::round(std::max(look.px(300), all.width - 1.06 * height)) : all.width;
+  const double width = has_picture(state) ? std::round(std::max(look.px(300), all.width - 1.06 * height)) : all.width;
   return {{all.right() - width, all.y, width, height}, {all.x, all.y + height, all.width, foot}};
 }
 

@@ -137,7 +137,7 @@ double draw_lesson_text(Frame& frame, Canvas& canvas, const LessonParagraph& par
   for (const PlacedToken& placed : flow.tokens) {
     const Point place{area.x + placed.place.x, area.y + placed.place.y};
     const auto number = paragraph.numbers.find(placed.token);
-    const bool is_number = number != paragraph.numbers.end();
+    const bool is_number = number != paragraph.numbers.end() && !frame.state.is_locked;
     draw_token(canvas, paragraph.tokens[placed.token], place, flow.size, is_number ? frame.look.theme->accent : color);
     if (is_number) handle_number(frame, canvas, number->second, {place.x, place.y - size, placed.width, 1.25 * size});
   }

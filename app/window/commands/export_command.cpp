@@ -8,6 +8,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "views/panel.h"
+#include "views/plots/file_stem.h"
 
 namespace afterglow {
 
@@ -100,7 +101,8 @@ void run_export(CommandContext& context, const json& value) {
   context.page.export_said_at = -1e9;
   std::size_t written = 0;
   for (Figure figure : figures) {
-    std::filesystem::path path = all ? folder / figure.id : place.empty() ? usual / (figure.id + moment) : place;
+    const std::string stem = file_stem(figure.id, context.observation->model);
+    std::filesystem::path path = all ? folder / stem : place.empty() ? usual / (stem + moment) : place;
     if (all || !path.has_extension()) path += ".svg";
     std::error_code error;
     std::filesystem::create_directories(path.parent_path().empty() ? "." : path.parent_path(), error);

@@ -166,9 +166,10 @@ bool GlWindow::Input::types() const {
   return kind == Kind::letter || prints;
 }
 
-/// Hands what happened since the last frame to Dear ImGui and the page, in its order. Of the mouse and of each key it is
-/// one event, because a press and its release in one frame would be no click. Letters wait until the field is open that
-/// a press may have opened, and a press waits until the field has read the letters. What is left makes the next frame.
+/// Hands what happened since the last frame to Dear ImGui and the page, in its order. Of the mouse and of each key it
+/// is one event, because a press and its release in one frame would be no click. Letters wait until the field is open
+/// that a press may have opened, and a press waits until the field has read the letters. What is left makes the next
+/// frame.
 void GlWindow::give_input() {
   constexpr int mouse = -1, most_waits = 8;
   std::set<int> given;
@@ -176,8 +177,9 @@ void GlWindow::give_input() {
   settles_ = std::max(0, settles_ - 1);
   for (; !waiting_.empty(); waiting_.pop_front()) {
     const Input now = waiting_.front();
-    const bool types = now.types(), is_read = ImGui::GetIO().WantTextInput;
-    if (settles_ > 0 && types != was_text_) break;
+    const bool types = now.types(), is_read = ImGui::GetIO().WantTextInput,
+               acts = now.kind != Input::Kind::key || now.code < GLFW_KEY_LEFT_SHIFT || now.code > GLFW_KEY_RIGHT_SUPER;
+    if (settles_ > 0 && types != was_text_ && acts) break;
     if (is_read) waits_ = 0;
     if (types && !is_read && has_field() && ++waits_ <= most_waits) break;
     const bool is_typed = types && is_read && !(now.kind == Input::Kind::key && down_.contains(now.code));
@@ -188,7 +190,7 @@ void GlWindow::give_input() {
       continue;
     }
     if (!given.insert(now.kind == Input::Kind::button ? mouse : now.code).second) break;
-    if (now.code < GLFW_KEY_LEFT_SHIFT || now.code > GLFW_KEY_RIGHT_SUPER) settled_after(false);
+    if (acts) settled_after(false);
     give(now);
   }
   had_input_ = had_input_ || !waiting_.empty();

@@ -1,5 +1,6 @@
 // A stack of layers that answers tokens, trained by cross-entropy.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "core/engine/training/objective.h"
@@ -88,7 +89,9 @@ class TokenObjective final : public Objective {
     std::vector<Setting> all;
     for (const Branch& branch : model_.branches()) {
       for (const LayerSetting& own : branch.layer->settings()) {
-        all.push_back({branch.scope + "." + own.key, branch.label + " " + own.label, "", own.meaning, own.value,
+        std::string label = own.label;
+        label[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(label[0])));
+        all.push_back({branch.scope + "." + own.key, branch.label + ": " + label, "", own.meaning, own.value,
                        own.minimum, own.maximum, 0, own.logarithmic, own.integer});
       }
     }
