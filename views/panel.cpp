@@ -158,6 +158,7 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
   const double width = icon == Icon::none
                            ? canvas.text_width(label, frame.px(tiny_size), FontFace::regular) + frame.px(14)
                            : frame.px(22);
+  if (right - width < row.x) return {right, false};  // there is no room for it
   const Rect box{right - width, row.y + row.height / 2 - frame.px(10), width, frame.px(20)};
   const Press press = press_area(id, box);
   if (is_on) canvas.fill_rect(box, frame.px(5), mixed(theme.raised, theme.accent, 0.18));

@@ -325,8 +325,7 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   const LessonPane& pane = frame.state.lesson;
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
-  const bool is_pair = pane.asks && plan_of(pane).question->choices.size() == 2;
-  const std::string key = pane.asks ? std::string(is_pair ? "1, 2" : "1, 2, 3") + ": your vote; Page Down: the answer"
+  const std::string key = pane.asks        ? "1, 2, 3: your vote; Page Down: the answer"
                           : !is_over(pane) ? "Training: step " + grouped_number(frame.seen().step) + " of " +
                                                  grouped_number(awaited_step(pane))
                           : pane.step + 1 < pane.lesson->steps.size() ? "Page Down: next"

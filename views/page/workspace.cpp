@@ -237,6 +237,12 @@ void draw_workspace(Frame& frame, const Rect& area) {
     while (!rows.back().panels.empty()) link_last(rows.back());
     rows.pop_back();
   }
+  // Panels below one another need the height of two.
+  for (WorkspaceRow& row : rows) {
+    const double height = inside.height / static_cast<double>(rows.size());
+    while (!is_slide(state) && row.panels.back().is_below && parts_that_fit(height, frame.px(min_panel_height)) < 2)
+      link_last(row);
+  }
   std::ranges::reverse(more);
   const std::vector<std::string_view> missing = missing_panels(workspace, model);
   const bool has_strip = !state.presenting && (!more.empty() || !missing.empty());

@@ -73,20 +73,20 @@ struct GlWindow::Callbacks {
     const Chord chord = chord_of_key(code, scancode, mods);
     if (!chord.key.empty()) self(window).on_key(chord);
   }
-  static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
-    self(window).waiting_.push_back({Input::Kind::key, code, scancode, action, mods});
+  static void queue(GLFWwindow* window, const Input& input) {
+    self(window).waiting_.push_back(input);
     self(window).had_input_ = true;
   }
+  static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
+    queue(window, {Input::Kind::key, code, scancode, action, mods});
+  }
   static void letter(GLFWwindow* window, unsigned code) {
-    self(window).waiting_.push_back({Input::Kind::letter, static_cast<int>(code)});
-    self(window).had_input_ = true;
+    queue(window, {Input::Kind::letter, static_cast<int>(code)});
   }
   static void button(GLFWwindow* window, int code, int action, int mods) {
     double x = 0, y = 0;
     glfwGetCursorPos(window, &x, &y);
-    const auto at = [](double place) { return static_cast<float>(place); };
-    self(window).waiting_.push_back({Input::Kind::button, code, 0, action, mods, at(x), at(y)});
-    self(window).had_input_ = true;
+    queue(window, {Input::Kind::button, code, 0, action, mods, static_cast<float>(x), static_cast<float>(y)});
   }
   static void drop(GLFWwindow* window, int count, const char** paths) {
     self(window).had_input_ = true;
@@ -161,7 +161,7 @@ bool GlWindow::take_input() { return std::exchange(had_input_, false); }
 
 bool GlWindow::Input::types() const {
   constexpr int commands = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SUPER;
-  const bool prints = kind == Kind::key && (mods & commands) == 0 &&
+  const bool prints = kind == Kind::key && action != GLFW_RELEASE && (mods & commands) == 0 &&
                       (code == GLFW_KEY_SPACE || glfwGetKeyName(code, scancode) != nullptr);
   return kind == Kind::letter || prints;
 }
@@ -177,20 +177,21 @@ void GlWindow::give_input() {
   settles_ = std::max(0, settles_ - 1);
   for (; !waiting_.empty(); waiting_.pop_front()) {
     const Input now = waiting_.front();
+    const bool is_key = now.kind == Input::Kind::key, is_letter = now.kind == Input::Kind::letter;
+    if (is_key && now.action == GLFW_RELEASE && !down_.contains(now.code)) continue;  // its press was text
     const bool types = now.types(), is_read = ImGui::GetIO().WantTextInput,
-               acts = now.kind != Input::Kind::key || now.code < GLFW_KEY_LEFT_SHIFT || now.code > GLFW_KEY_RIGHT_SUPER;
+               acts = !is_key || now.code < GLFW_KEY_LEFT_SHIFT || now.code > GLFW_KEY_RIGHT_SUPER;
     if (settles_ > 0 && types != was_text_ && acts) break;
     if (is_read) waits_ = 0;
     if (types && !is_read && has_field() && ++waits_ <= most_waits) break;
-    const bool is_typed = types && is_read && !(now.kind == Input::Kind::key && down_.contains(now.code));
-    if (is_typed || now.kind == Input::Kind::letter) {
-      if (is_typed && now.kind == Input::Kind::letter)
-        ImGui_ImplGlfw_CharCallback(window_, static_cast<unsigned>(now.code));
-      if (is_typed) settled_after(true);
-      continue;
+    if (types && is_read) {
+      if (is_letter) ImGui_ImplGlfw_CharCallback(window_, static_cast<unsigned>(now.code));
+      was_text_ = true, settles_ = 2;
     }
+    if (is_letter || (types && is_read)) continue;
     if (!given.insert(now.kind == Input::Kind::button ? mouse : now.code).second) break;
-    if (acts) settled_after(false);
+    if (acts) was_text_ = false;
+    if (acts && !types) settles_ = 2;  // the key of a letter opens no field
     give(now);
   }
   had_input_ = had_input_ || !waiting_.empty();

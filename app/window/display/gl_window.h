@@ -66,10 +66,6 @@ class GlWindow : Immovable {
   };
   void give_input();
   void give(const Input& now);
-  void settled_after(bool is_text) {
-    was_text_ = is_text;
-    settles_ = 2;
-  }
   GLFWwindow* window_ = nullptr;
   std::string renderer_;
   bool is_software_ = false, had_input_ = true;

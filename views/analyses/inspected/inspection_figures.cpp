@@ -80,7 +80,8 @@ Figure sources_figure(const Observation& observation, const Selection& selection
     return figure;
   }
   const int head = std::clamp(selection.head, 0, static_cast<int>(shown->weights.size()) - 1);
-  figure.subtitle = layer_name(observation, shown->layer) + " · head " + std::to_string(head);
+  figure.subtitle =
+      layer_name(observation, shown->layer) + " · head " + std::to_string(head) + " · coloured as the tokens";
   const std::vector<float> after = weight_row(*shown, head, token);
   if (token >= shown->tokens) {
     say_what_is_read(figure, "token " + std::to_string(token) + " has no computed weights",

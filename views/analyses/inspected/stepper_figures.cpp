@@ -75,7 +75,7 @@ Figure answer_figure(const Trace& trace, std::size_t token) {
   Bars bars{.name = "probability", .width = 0.6};
   const std::size_t shown = std::min(step.top_tokens.size(), step.top_probabilities.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    const Ink ink = step.top_tokens[i] == target ? Ink(0) : Ink(Role::dim);
+    const Ink ink = step.top_tokens[i] == target ? Ink(0) : Ink(2);  // as in the panel of the sequence
     bars.bars.push_back(
         {static_cast<double>(i), step.top_probabilities[i], std::numeric_limits<double>::quiet_NaN(), ink});
     figure.x.ticks.push_back({static_cast<double>(i), label_among(trace.labels, step.top_tokens[i])});

@@ -87,10 +87,8 @@ Figure residual_figure(const Observation& observation, const Selection& selectio
     add_solver(figure, problems, index_of(arithmetic), solver);
     // A system of the user's own may let a method explode, and that is what there is to see.
     if (!observation.solvers->made) continue;
-    constexpr double most = 1e12;
-    for (const double residual : envelope(problems, index_of(arithmetic), solver, true)) {
-      if (residual > figure.y.range->high) figure.y.range->high = std::min(residual, most);
-    }
+    for (const double residual : envelope(problems, index_of(arithmetic), solver, true))
+      if (residual > figure.y.range->high) figure.y.range->high = std::min(residual, 1e12);
   }
   const int own = observation.solvers->own_iterations;
   if (own >= 0 && own <= observation.solvers->iterations && !observation.solvers->made)

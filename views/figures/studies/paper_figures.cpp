@@ -182,17 +182,9 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
   return figure;
 }
 
-namespace {
-
-bool has_times(const CostView* costs) {
-  return costs && std::ranges::any_of(costs->layers, [](const LayerCost& layer) { return !layer.pass_ms.empty(); });
-}
-
-}  // namespace
-
 std::string costs_subtitle(const Observation& observation, const Selection&) {
   const CostView* costs = observation.costs.get();
-  if (!has_times(costs))
+  if (!costs || costs->layers.empty() || costs->layers.front().pass_ms.empty())
     return why_not_yet(observation, "Measuring each layer on this machine, from short sequences to long ones.");
   return "on this machine, one thread of the processor · d " + std::to_string(costs->width) +
          " · dashed: as Echo's table 1 says";
@@ -200,8 +192,10 @@ std::string costs_subtitle(const Observation& observation, const Selection&) {
 
 std::vector<Figure> costs_figures(const Observation& observation, const Selection&, CurveStore&) {
   std::vector<Figure> figures;
-  for (std::size_t number = 0; has_times(observation.costs.get()) && number < std::size(cost_parts); ++number) {
-    figures.push_back(cost_figure(number, *observation.costs));
+  const CostView* costs = observation.costs.get();
+  if (!costs || costs->layers.empty() || costs->layers.front().pass_ms.empty()) return {};
+  for (std::size_t number = 0; number < std::size(cost_parts); ++number) {
+    figures.push_back(cost_figure(number, *costs));
     figures.back().id = "costs_" + std::string(1, static_cast<char>('a' + number));
     figures.back().subtitle.clear();  // the panel's subtitle holds for all four
   }
