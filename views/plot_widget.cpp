@@ -189,7 +189,8 @@ void note_readings(Frame& frame, const Figure& figure, const FigureView& view, c
 void draw_measurements(const Frame& frame, const Figure& figure, const FigureView& view,
                        const FigureGeometry& geometry) {
   const std::vector<ReadingLine> measured = measurement_lines(figure, view);
-  if (measured.empty()) return;
+  const PageState& page = frame.state;  // sheets are above the plots
+  if (measured.empty() || page.help_is_open || page.palette.is_open || page.picker.is_open) return;
   const Rect corner = free_place(figure, geometry, reading_size(frame, measured), frame.px(8));
   reading_box_at(frame, corner, measured);
   frame.state.measured.push_back(corner);
