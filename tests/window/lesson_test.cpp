@@ -195,6 +195,22 @@ TEST_F(LessonWindow, WhatTheLessonItselfDoesTicksNoGoal) {
   EXPECT_TRUE(comes([&] { return pane().reached[0]; }));
 }
 
+TEST_F(LessonWindow, ASlideIsWalkedByTheMouseAlone) {
+  page().presenting = true;
+  open();
+  ASSERT_TRUE(comes([&] { return pane().asks; }));
+  const auto click = [&](double x, double y) {
+    for (const Command& command : window.click(x, y)) give(command);
+    turn();
+  };
+  const double foot = 720 - 12;
+  click(1200, foot);
+  EXPECT_EQ(pane().answered, no_vote) << "a hall may go on without a vote";
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  click(1200, foot);
+  EXPECT_EQ(pane().step, 1u);
+}
+
 TEST_F(LessonWindow, ASlideWithoutAPanelIsTextAlone) {
   std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nask: Which? | x | y\nanswer: 2\nfocus: "
                          "training\n";

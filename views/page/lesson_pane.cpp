@@ -319,7 +319,7 @@ void draw_foot(Frame& frame, const Rect& area) {
     frame.commands.send("lesson", {{"close", true}});
 }
 
-/// Below a slide: the lesson and its step, and the key that goes on or what the step waits for.
+/// Below a slide: the lesson and its step, and the key that goes on or what the step waits for; a click there goes on.
 void draw_slide_foot(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -332,7 +332,9 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
                                                                       : "Escape: end";
   const double left = row_text(frame.look, canvas, row, pane.lesson->title + " · " + place_of(frame.state),
                                {tiny_size, FontFace::semibold, theme.dim, Anchor::start});
-  row_text(frame.look, canvas, {row.x + left, row.y, row.width - left, row.height}, key,
+  const Rect rest{row.x + left, row.y, row.width - left, row.height};
+  if (press_area("slide on", rest).clicked) frame.commands.send("lesson", {{"by", std::int64_t{1}}});
+  row_text(frame.look, canvas, rest, key,
            {tiny_size, FontFace::regular, is_over(pane) ? theme.dim : theme.accent, Anchor::end});
 }
 
