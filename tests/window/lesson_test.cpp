@@ -180,13 +180,13 @@ TEST_F(LessonWindow, WhatTheLessonItselfDoesTicksNoGoal) {
   ASSERT_TRUE(comes([&] { return pane().asks; }));
   turn();
   EXPECT_FALSE(pane().reached[0]) << "the step begins at 0";
-  if (!window.signs().empty())
-    EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "what there is to do may tell the answer";
+  if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+  EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "what there is to do may tell the answer";
   key("2");
   ASSERT_TRUE(comes([&] { return is_over() && seen->step == 3; }));
   turn();
   EXPECT_FALSE(pane().reached[0]);
-  if (!window.signs().empty()) EXPECT_NE(said(window).find("Goback."), std::string::npos);
+  EXPECT_NE(said(window).find("Goback."), std::string::npos);
   page().is_locked = true;
   turn();
   EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "under a lock it cannot be done";
