@@ -1,5 +1,5 @@
 // Gates of recurrent layers on rows [rows, columns]: the log decay y = -exp(A_log) softplus(x + bias), rows times one
-// factor each, and routers. Memory-bound. Grid: one or four columns a thread, or a warp a row for a factor's gradient.
+// factor each, and routers. Memory-bound. Grid: an element a thread, or a warp a row for a factor's gradient.
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/map.cuh"
 
@@ -19,39 +19,6 @@ struct DecayInputs {
     return dy.at(row, column) * rate(column) * sigmoid(x.at(row, column) + bias[column]);
   }
 };
-
-// One thread for `width` neighbours, which share a rate if they are several.
-template <unsigned width>
-void put_log_decay(const CudaBackend& backend, std::int64_t count, const DecayInputs& in, const Rows<float>& y) {
-  map(backend, "log_decay", count / width, [=] __device__(unsigned i) {
-    const unsigned row = i * width / y.columns, column = i * width % y.columns;
-    const auto bias = Piece<width>::of(in.bias + column, true);
-    const float rate = in.rate(column);
-    auto x = Piece<width>::of(in.x, row, column, true);
-    unrolled<width>([&](unsigned e) { x.v[e] = rate * softplus(x.v[e] + bias.v[e]); });
-    x.store(&y.at(row, column));
-  });
-}
-
-template <unsigned width>
-void put_log_decay_slopes(const CudaBackend& backend, std::int64_t count, const DecayInputs& in, const Sink& dx) {
-  map(backend, "log_decay_backward", count / width, [=] __device__(unsigned i) {
-    const unsigned row = i * width / in.x.columns, column = i * width % in.x.columns;
-    const auto bias = Piece<width>::of(in.bias + column, true), x = Piece<width>::of(in.x, row, column, true);
-    const float rate = in.rate(column);
-    auto slope = Piece<width>::of(in.dy, row, column, true);
-    unrolled<width>([&](unsigned e) { slope.v[e] = slope.v[e] * rate * sigmoid(x.v[e] + bias.v[e]); });
-    slope.put(dx, row, column);
-  });
-}
-
-/// Calls body with the number of neighbours of a thread, as a compile-time constant.
-template <class Body>
-void with_neighbours(const DecayInputs& in, const Rows<float>& out, const Body& body) {
-  const bool are_aligned = in_pieces<4>(in.x) && in_pieces<4>(in.dy) && in_pieces<4>(out) &&
-                           reinterpret_cast<std::uintptr_t>(in.bias) % 16 == 0;
-  with_either<4u, 1u>(in.sharing % 4 == 0 && are_aligned, body);
-}
 
 // Sums of neighbouring columns that share a rate, one warp each.
 __global__ void __launch_bounds__(threads)
@@ -130,7 +97,10 @@ void CudaBackend::route_backward(const Tensor& x, const Router& router, const Te
 void CudaBackend::log_decay(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& y) {
   if (x.elements() == 0) return;
   const DecayInputs in = decay_inputs(x, A_log, bias, {});
-  with_neighbours(in, rows_of(y), [&](auto width) { put_log_decay<width>(*this, x.elements(), in, rows_of(y)); });
+  map(*this, "log_decay", x.elements(), [in, to = rows_of(y)] __device__(unsigned i) {
+    const unsigned row = i / to.columns, column = i % to.columns;
+    to.at(row, column) = in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
+  });
 }
 
 void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy,
@@ -143,8 +113,10 @@ void CudaBackend::log_decay_backward(const Tensor& x, const Tensor& A_log, const
                 [in] __device__(unsigned row, unsigned column) { return in.slope(row, column); });
   }
   if (dx.wanted())
-    with_neighbours(in, sink_of(dx).rows,
-                    [&](auto width) { put_log_decay_slopes<width>(*this, x.elements(), in, sink_of(dx)); });
+    map(*this, "log_decay_backward", x.elements(), [in, to = sink_of(dx)] __device__(unsigned i) {
+      const unsigned row = i / in.x.columns, column = i % in.x.columns;
+      to.put(std::size_t{row}, column, in.slope(row, column));
+    });
 }
 
 void CudaBackend::multiply_rows(const Tensor& x, const Tensor& factor, double offset, const Tensor& y) {

@@ -11,22 +11,18 @@ using namespace device;
 
 namespace {
 
-/// A row of `lanes` lanes, each of which takes `width` neighbouring numbers at a time and holds the first of them.
+/// A row of `lanes` lanes, each of which takes `width` neighbouring numbers at a time.
 template <unsigned lanes, unsigned width>
 struct OwnRow {
-  using P = Piece<width>;
-  unsigned row, first;
-  bool inside, holds;
-  __device__ OwnRow(unsigned rows, unsigned columns)
-      : row((blockIdx.x * threads + threadIdx.x) / lanes),
-        first(threadIdx.x % lanes * width),
-        inside(row < rows),
-        holds(inside && first < columns) {}
-  __device__ P held(const Rows<float>& of) const { return P::of(of, row, first, holds); }
-  /// Calls visit(column) for the columns that are not held.
+  unsigned row = (blockIdx.x * threads + threadIdx.x) / lanes, rows, columns;
+  /// Calls visit(column) for the lane's columns; the second time the numbers are in the cache.
   template <class Visit>
-  __device__ void each_other(unsigned columns, const Visit& visit) const {
-    for (unsigned column = first + lanes * width; inside && column < columns; column += lanes * width) visit(column);
+  __device__ void each(const Visit& visit) const {
+    for (unsigned column = threadIdx.x % lanes * width; row < rows && column < columns; column += lanes * width)
+      visit(column);
+  }
+  __device__ Piece<width> of(const Rows<float>& from, unsigned column) const {
+    return Piece<width>::of(from, row, column, true);
   }
 };
 
@@ -34,44 +30,31 @@ template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
     unit_norm_kernel(Rows<float> x, unsigned rows, float eps, Rows<float> y, float* norms) {
   wait_for_previous_kernel();
-  using P = Piece<width>;
-  const OwnRow<lanes, width> own(rows, x.columns);
-  const P held = own.held(x);
-  float sum = product_of(held, held);
-  own.each_other(x.columns, [&](unsigned column) {
-    const P other = P::of(x, own.row, column, true);
-    sum += product_of(other, other);
-  });
+  const OwnRow<lanes, width> own{.rows = rows, .columns = x.columns};
+  float sum = 0;
+  own.each([&](unsigned column) { sum += product_of(own.of(x, column), own.of(x, column)); });
   const float norm = sqrtf(sum_of_lanes<lanes>(sum)), inverse = 1.0f / (norm + eps);
-  if (own.inside && own.first == 0) norms[own.row] = norm;
-  const auto write = [&](unsigned column, P piece) {
+  if (own.row < rows && threadIdx.x % lanes == 0) norms[own.row] = norm;
+  own.each([&](unsigned column) {
+    Piece<width> piece = own.of(x, column);
     unrolled<width>([&](unsigned e) { piece.v[e] *= inverse; });
     piece.store(&y.at(own.row, column));
-  };
-  if (own.holds) write(own.first, held);
-  own.each_other(x.columns, [&](unsigned column) { write(column, P::of(x, own.row, column, true)); });
+  });
 }
 
 template <unsigned lanes, unsigned width>
 __global__ void __launch_bounds__(threads)
     unit_norm_backward_kernel(Rows<float> x, Rows<float> dy, unsigned rows, float eps, const float* norms, Sink dx) {
   wait_for_previous_kernel();
-  using P = Piece<width>;
-  const OwnRow<lanes, width> own(rows, x.columns);
-  const P held = own.held(x), above = own.held(dy);
-  float sum = product_of(held, above);
-  own.each_other(x.columns, [&](unsigned column) {
-    sum += product_of(P::of(x, own.row, column, true), P::of(dy, own.row, column, true));
-  });
-  const UnitSlope slope(own.inside ? norms[own.row] : 0.0f, sum_of_lanes<lanes>(sum), eps);
-  const auto write = [&](unsigned column, const P& of_x, const P& of_dy) {
-    P gradient;
+  const OwnRow<lanes, width> own{.rows = rows, .columns = x.columns};
+  float sum = 0;
+  own.each([&](unsigned column) { sum += product_of(own.of(x, column), own.of(dy, column)); });
+  const UnitSlope slope(own.row < rows ? norms[own.row] : 0.0f, sum_of_lanes<lanes>(sum), eps);
+  own.each([&](unsigned column) {
+    const Piece<width> of_x = own.of(x, column), of_dy = own.of(dy, column);
+    Piece<width> gradient;
     unrolled<width>([&](unsigned e) { gradient.v[e] = slope.of(of_x.v[e], of_dy.v[e]); });
     gradient.put(dx, own.row, column);
-  };
-  if (own.holds) write(own.first, held, above);
-  own.each_other(x.columns, [&](unsigned column) {
-    write(column, P::of(x, own.row, column, true), P::of(dy, own.row, column, true));
   });
 }
 

@@ -25,16 +25,12 @@ __global__ void __launch_bounds__(threads) norms_kernel(const float* gradients, 
   __shared__ double sums[32];
   const auto begin = std::size_t(offsets[blockIdx.y]);
   const auto end = std::size_t(offsets[blockIdx.y + 1]);
-  // The part that can be read by fours, and up to three numbers before and behind it.
-  const std::size_t first = min(end, (begin + 3) / 4 * 4), last = max(first, end / 4 * 4);
   double sum = 0;
-  if (blockIdx.x == 0 && begin + threadIdx.x < first) sum += square(gradients[begin + threadIdx.x]);
-  if (blockIdx.x == 0 && last + threadIdx.x < end) sum += square(gradients[last + threadIdx.x]);
   const std::size_t step = 4 * std::size_t{gridDim.x} * threads;
-  for (std::size_t i = first + 4 * (blockIdx.x * threads + threadIdx.x); i < last; i += norm_loads * step) {
+  for (std::size_t i = begin + 4 * (blockIdx.x * threads + threadIdx.x); i < end; i += norm_loads * step) {
     float4 g[norm_loads];
     unrolled<norm_loads>([&](unsigned k) {
-      g[k] = i + k * step < last ? *reinterpret_cast<const float4*>(gradients + i + k * step) : float4{};
+      g[k] = i + k * step < end ? *reinterpret_cast<const float4*>(gradients + i + k * step) : float4{};
     });
     unrolled<norm_loads>([&](unsigned k) { sum += square(g[k].x) + square(g[k].y) + square(g[k].z) + square(g[k].w); });
   }
@@ -99,45 +95,23 @@ __device__ float clip_factor(double limit, float norm) {
   return float(limit > 0 ? fmin(1.0, limit / (double(norm) + 1e-6)) : 1.0);
 }
 
-/// Four neighbouring parameters' numbers, or fewer at the end.
-struct Four {
-  float v[4];
-  __device__ static Four of(const float* from, std::size_t i, std::size_t count) {
-    if (i + 4 <= count) {
-      const float4 four = *reinterpret_cast<const float4*>(from + i);
-      return {four.x, four.y, four.z, four.w};
-    }
-    Four some = {};
-    unrolled<4>([&](unsigned e) { some.v[e] = i + e < count ? from[i + e] : 0.0f; });
-    return some;
-  }
-  __device__ void store(float* to, std::size_t i, std::size_t count) const {
-    if (i + 4 <= count) {
-      *reinterpret_cast<float4*>(to + i) = make_float4(v[0], v[1], v[2], v[3]);
-      return;
-    }
-    unrolled<4>([&](unsigned e) {
-      if (i + e < count) to[i + e] = v[e];
-    });
-  }
-};
-
 constexpr unsigned adamw_fours = 2;  // of a thread at a time
 constexpr unsigned adamw_block = 4 * adamw_fours * threads;
 constexpr unsigned adamw_neighbours = 4;  // so that the blocks of a small model all run at once
 
 struct AdamwNumbers {
-  Four gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
+  using P = Piece<4>;  // parameters are padded to whole blocks
+  P gradient[adamw_fours], first[adamw_fours], second[adamw_fours], weight[adamw_fours];
   bool decays[adamw_fours];
 
   __device__ static std::size_t place(std::size_t begin, unsigned k) { return begin + 4 * (k * threads + threadIdx.x); }
   __device__ void load(const AdamwArrays& in, std::size_t begin) {
     unrolled<adamw_fours>([&](unsigned k) {
       const std::size_t i = place(begin, k);
-      gradient[k] = Four::of(in.gradients, i, in.count);
-      first[k] = Four::of(in.first, i, in.count);
-      second[k] = Four::of(in.second, i, in.count);
-      weight[k] = Four::of(in.weights, i, in.count);
+      gradient[k] = P::of(in.gradients + i, i < in.count);
+      first[k] = P::of(in.first + i, i < in.count);
+      second[k] = P::of(in.second + i, i < in.count);
+      weight[k] = P::of(in.weights + i, i < in.count);
       decays[k] = i < in.count && in.decays[i / parameter_block] != 0;
     });
   }
@@ -155,9 +129,9 @@ struct AdamwNumbers {
         second[k].v[e] = square;
         weight[k].v[e] = weight[k].v[e] * kept - f.rate * mean / (sqrtf(square) * f.root + f.epsilon);
       });
-      first[k].store(in.first, i, in.count);
-      second[k].store(in.second, i, in.count);
-      weight[k].store(in.weights, i, in.count);
+      first[k].store(in.first + i);
+      second[k].store(in.second + i);
+      weight[k].store(in.weights + i);
     }
   }
 };
