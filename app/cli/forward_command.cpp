@@ -58,7 +58,8 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   if (options.tokens.empty() == (!options.text.text && options.text.file.empty()))
     throw Error(ExitCode::usage, "forward reads either numbers or a text: give --tokens, --text or --text-file");
   require_free_name(options.out, common);
-  const SavedRun saved = open_with_weights(options.model, options.step, "forward needs weights", common, output);
+  const SavedRun saved =
+      open_with_weights(options.model, options.step, "forward needs weights", common, output, Use::only_run);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const Model& model = run->trainer().model();

@@ -54,13 +54,14 @@ std::string text_of(const Task& task, const std::vector<int>& tokens) {
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   const SavedRun saved =
-      open_with_weights(options.model, options.step, "generate needs trained weights", common, output);
+      open_with_weights(options.model, options.step, "generate needs trained weights", common, output, Use::only_run);
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();
+  const char* const weights = name_of(run->trainer().parameters().is_narrow() ? DType::bf16 : DType::f32);
   if (const Precision precision = backend->precision(); precision != Precision::fp32)
-    output.note(std::string("single tokens are multiplied with float32 weights in float32; ") + name_of(precision) +
+    output.note("single tokens are multiplied with ", weights, " weights in float32; ", name_of(precision),
                 " is used for a beginning that is read at once (--prefill)");
   std::vector<int> all = beginning;
   nlohmann::json tokens = nlohmann::json::array();
@@ -81,10 +82,16 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const std::string written = whole.starts_with(begun) ? whole.substr(begun.size()) : text_of(task, tokens);
   std::istringstream lines(whole);
   for (std::string line; std::getline(lines, line);) output.line(line);
-  return {
-      {"model", options.model},   {"step", run->step()}, {"beginning", beginning}, {"tokens", tokens},
-      {"begun", begun},           {"text", written},     {"draw", options.seed},   {"temperature", options.temperature},
-      {"device", backend->name()}};
+  return {{"model", options.model},
+          {"step", run->step()},
+          {"beginning", beginning},
+          {"tokens", tokens},
+          {"begun", begun},
+          {"text", written},
+          {"draw", options.seed},
+          {"temperature", options.temperature},
+          {"device", backend->name()},
+          {"weights", weights}};
 }
 
 }  // namespace afterglow

@@ -9,6 +9,7 @@
 #include "core/io/checksum.h"
 #include "core/io/number_text.h"
 #include "core/io/terminal_text.h"
+#include "core/models/checkpoints/checkpoint.h"
 #include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"
 
@@ -180,8 +181,9 @@ nlohmann::json say_series(const Task& task, Output& output) {
 }
 
 SavedRun open_with_weights(const std::string& path, std::int64_t step, const std::string& need,
-                           const CommonOptions& common, Output& output) {
+                           const CommonOptions& common, Output& output, Use use) {
   SavedRun saved = open_saved_run(path, step);
+  if (saved.origin && use == Use::only_run) saved.origin->keep_narrow();
   if (!saved.has_weights())
     throw Error(ExitCode::bad_input, path, ": ", need, "; give a snapshot (.safetensors) or the folder of a model");
   set_precision(saved, common);

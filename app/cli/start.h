@@ -57,9 +57,11 @@ void say_notes(const SavedRun& saved, Output& output);
 nlohmann::json say_series(const Task& task, Output& output);
 
 /// Opens a snapshot, the folder of a model, or a state of a folder (open_saved_run), and prints its notes. Throws
-/// Error(bad_input) with `need`, such as "eval needs trained weights", for a file without weights.
+/// Error(bad_input) with `need`, such as "eval needs trained weights", for a file without weights. `only_run`: see
+/// `Checkpoint::keep_narrow`.
+enum class Use { whatever, only_run };
 SavedRun open_with_weights(const std::string& path, std::int64_t step, const std::string& need,
-                           const CommonOptions& common, Output& output);
+                           const CommonOptions& common, Output& output, Use use = Use::whatever);
 
 /// What a comparison names: a preset, a file or folder, or a checkpoint of a folder as "run@500"; without a step the
 /// one that open_saved_run chooses for `step`. Prints no notes.

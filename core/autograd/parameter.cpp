@@ -6,6 +6,7 @@
 #include "core/backend/host_numbers.h"
 #include "core/backend/parallel.h"
 #include "core/io/error.h"
+#include "core/io/host_tensor.h"
 #include "core/random/random.h"
 
 namespace afterglow {
@@ -72,6 +73,7 @@ Parameter& ParameterStore::add(const std::string& name, const Shape& shape, Init
   parameter.index = static_cast<int>(parameters_.size());
   if (!parameters_.empty()) parameter.offset = parameters_.back().offset + padded(parameters_.back().shape.elements());
   parameter.decay = shape.rank() >= 2;
+  parameter.is_projection = shape.rank() == 2 && name.ends_with(".weight") && shape.last() % 8 == 0;
   parameter.initialise = std::move(initialise);
   parameters_.push_back(std::move(parameter));
   return parameters_.back();
@@ -82,15 +84,33 @@ std::int64_t ParameterStore::padded_count() const {
                              : parameters_.back().offset + padded(parameters_.back().shape.elements());
 }
 
+void ParameterStore::store_narrow(const std::function<bool(const Parameter&)>& wanted) {
+  for (Parameter& parameter : parameters_) parameter.is_narrow = parameter.is_projection && wanted(parameter);
+}
+
+bool ParameterStore::is_narrow() const { return std::ranges::any_of(parameters_, &Parameter::is_narrow); }
+
+std::int64_t ParameterStore::value_bytes(DType dtype) const {
+  std::int64_t total = padded_count() * static_cast<std::int64_t>(size_of(dtype));
+  for (const Parameter& parameter : parameters_)
+    if (parameter.is_narrow) total -= padded(parameter.shape.elements()) * 2;  // of four bytes
+  return total;
+}
+
 void ParameterStore::allocate_values(Backend& backend, DType dtype) {
   if (values_.defined()) throw Error(ExitCode::failure, "the parameters' buffers are reserved already");
   backend_ = &backend;
-  values_ = backend.allocate_zeros(padded_count(), dtype);
-  for (Parameter& parameter : parameters_) parameter.value = slice(values_, parameter);
+  values_ = backend.allocate_zeros(value_bytes(dtype) / static_cast<std::int64_t>(size_of(dtype)), dtype);
+  auto* next = values_.as<std::byte>();
+  for (Parameter& parameter : parameters_) {
+    parameter.value = Tensor(next, parameter.shape, parameter.is_narrow ? DType::bf16 : dtype);
+    next += padded(parameter.shape.elements()) * static_cast<std::int64_t>(size_of(parameter.value.dtype));
+  }
 }
 
 void ParameterStore::allocate(Backend& backend, DType dtype) {
   if (gradients_.defined()) throw Error(ExitCode::failure, "the parameters' buffers are reserved already");
+  if (is_narrow()) throw Error(ExitCode::failure, "a model whose weights are stored as bfloat16 cannot be trained");
   if (!values_.defined()) allocate_values(backend, dtype);
   const std::int64_t total = padded_count();
   for (Tensor* buffer : {&gradients_, &first_moments_, &second_moments_})
@@ -136,7 +156,10 @@ void ParameterStore::upload(const Parameter& parameter, std::span<const double> 
                 values.size(), " numbers");
   }
   if (dtype() == DType::f64) return backend_->upload(parameter.value, values.data());
-  const std::vector<float> narrow(values.begin(), values.end());
+  const std::vector<float> floats(values.begin(), values.end());
+  if (!parameter.is_narrow) return backend_->upload(parameter.value, floats.data());
+  std::vector<std::uint16_t> narrow(floats.size());
+  std::ranges::transform(floats, narrow.begin(), to_bfloat);
   backend_->upload(parameter.value, narrow.data());
 }
 

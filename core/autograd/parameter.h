@@ -30,6 +30,9 @@ struct Parameter {
   int index = 0;
   std::int64_t offset = 0;  ///< first element in the flat buffers
   bool decay = false;       ///< whether weight decay acts
+  /// Whether only projections and the embedding read it, in whole vectors: by PyTorch's names a matrix called weight.
+  bool is_projection = false;
+  bool is_narrow = false;  ///< its value is stored as bfloat16
   Initialiser initialise;
 };
 
@@ -43,6 +46,10 @@ class ParameterStore : Immovable {
   Parameter& add(const std::string& name, const Shape& shape, Initialiser initialise);
   /// Reserves the flat buffers, all zero, and memory for rounded values: what `allocate_values` has left out, or all.
   void allocate(Backend& backend, DType dtype);
+  /// Before any memory is reserved: projections for which this answers true are stored as bfloat16, for a device that
+  /// `reads_narrow_weights`. Such a store cannot be trained.
+  void store_narrow(const std::function<bool(const Parameter&)>& wanted);
+  bool is_narrow() const;  ///< whether some are
   /// Reserves the values alone, for a model that is not trained or not yet: there are no gradients and no moments.
   void allocate_values(Backend& backend, DType dtype);
   /// Start values: a pure function of (seed, parameter name).
@@ -51,18 +58,19 @@ class ParameterStore : Immovable {
   std::deque<Parameter>& all() { return parameters_; }
   const std::deque<Parameter>& all() const { return parameters_; }
   Parameter* find(const std::string& name);
-  std::int64_t count() const;  ///< number of weights, padding not counted
+  std::int64_t count() const;                   ///< number of weights, padding not counted
+  std::int64_t value_bytes(DType dtype) const;  ///< of all values in `dtype`, but those that are stored narrow
 
   Backend& backend() const { return *backend_; }
   DType dtype() const { return values_.dtype; }
-  Tensor values() const { return values_; }
+  Tensor values() const { return values_; }  ///< flat; where some are narrow, the memory of all values
   Tensor gradients() const { return gradients_; }
   Tensor first_moments() const { return first_moments_; }
   Tensor second_moments() const { return second_moments_; }
   Tensor decay_mask() const { return decay_mask_; }
   Tensor rounded() const { return rounded_; }  ///< memory for `HeldWeights`
 
-  /// Writes host values (any precision) into one parameter and reads them back.
+  /// Writes host values into one parameter, rounded to its type, and reads them back.
   void upload(const Parameter& parameter, std::span<const double> values);
   std::vector<double> download(const Tensor& tensor) const;
 

@@ -60,6 +60,9 @@ class Device {
   virtual Precision precision() const { return Precision::fp32; }
   /// False when the back end offers only exact products. Graphs captured before keep theirs.
   virtual bool set_precision(Precision wanted) { return wanted == Precision::fp32; }
+  /// Whether projections and the embedding read weights that are stored as bfloat16, with the results of the same
+  /// numbers in float32.
+  virtual bool reads_narrow_weights() const { return false; }
   /// The number of back ends of this process that will compute on the device at the same time. With several, kernels
   /// use few resources instead of ending early; with many, waiting threads sleep. Applies to all back ends and to what
   /// is queued from now on; graphs captured before keep their kernels. The bits are the same.

@@ -51,9 +51,10 @@ struct StepSizesGrads {
   Grad x, bias;
 };
 
-/// A convolution without history, as by `causal_conv`.
+/// A convolution, as by `causal_conv`; in the backward pass without history.
 struct Convolution {
   Tensor x, weight, bias, before;
+  Tensor history = {};
 };
 struct ConvolutionGrads {
   Grad x, weight, bias;
@@ -125,6 +126,8 @@ class Kernels {
                     const Tensor& c) = 0;
   /// Several projections of one input: results[i] = x weights[i]^T + biases[i]; an undefined bias counts as zero, and
   /// `biases` may be empty. x may be bfloat16, and so may the results, which are then column ranges of one matrix.
+  /// Weights may be bfloat16 where the device `reads_narrow_weights`, as in `gemm` b, in `swiglu_gate_up` and in
+  /// `gather_rows` a without b.
   virtual void linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                    std::span<const Tensor> results, const KeptInput& kept) = 0;
   /// The preferred row stride of a projection's result: the number of columns, or a little more where that aligns
@@ -457,8 +460,8 @@ class Kernels {
   /// counter [1] i32, i), so the gradient is the same call on dy and a captured step draws afresh.
   virtual void dropout(const Tensor& x, double rate, std::uint64_t seed, std::uint32_t site, const Tensor& counter,
                        const Grad& y) = 0;
-  /// norms[i] = |slice i|_2 of the flat gradient, slices given by i64-valued offsets (in f64) [n + 1]; global norm in
-  /// `total` [1].
+  /// norms[i] = |slice i|_2 of the flat gradient, slices given by i64-valued offsets (in f64) [n + 1], on a GPU
+  /// multiples of four; global norm in `total` [1].
   virtual void gradient_norms(const Tensor& gradients, const Tensor& offsets, const Tensor& norms,
                               const Tensor& total) = 0;
   /// One AdamW step with decoupled weight decay, after clipping by the global norm.

@@ -43,6 +43,17 @@ void convert_into(std::span<const std::byte> bytes, std::span<Out> result, Conve
   }
 }
 
+/// Calls `round` for the elements of a floating type, as floats.
+template <class Out, class Round>
+void convert_floating(StoredType type, std::span<const std::byte> bytes, std::span<Out> values, Round round) {
+  if (type == StoredType::f32) convert_into<float>(bytes, values, round);
+  if (type == StoredType::f64)
+    convert_into<double>(bytes, values, [&](double v) { return round(static_cast<float>(v)); });
+  if (type == StoredType::f16) convert_into<std::uint16_t>(bytes, values, [&](auto v) { return round(from_half(v)); });
+  if (type == StoredType::bf16)
+    convert_into<std::uint16_t>(bytes, values, [&](auto v) { return round(from_bfloat(v)); });
+}
+
 template <class Stored, class Out, class Convert>
 std::vector<Out> convert_all(const HostTensor& tensor, Convert convert) {
   std::vector<Out> result(tensor.bytes.size() / sizeof(Stored));
@@ -124,12 +135,17 @@ std::vector<double> to_doubles(const HostTensor& tensor) { return to_numbers<dou
 
 std::vector<float> to_floats(const HostTensor& tensor) { return to_numbers<float>(tensor); }
 
-void widen(StoredType type, std::span<const std::byte> bytes, std::span<float> values) {
-  constexpr auto same = [](auto value) { return value; };
-  if (type == StoredType::f32) convert_into<float>(bytes, values, same);
-  if (type == StoredType::f64) convert_into<double>(bytes, values, same);
-  if (type == StoredType::f16) convert_into<std::uint16_t>(bytes, values, from_half);
-  if (type == StoredType::bf16) convert_into<std::uint16_t>(bytes, values, from_bfloat);
+void convert(StoredType type, std::span<const std::byte> bytes, std::span<float> values) {
+  convert_floating(type, bytes, values, [](float value) { return value; });
+}
+
+void convert(StoredType type, std::span<const std::byte> bytes, std::span<std::uint16_t> values) {
+  convert_floating(type, bytes, values, to_bfloat);
+}
+
+std::uint16_t to_bfloat(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
 std::vector<std::int64_t> to_integers(const HostTensor& tensor) {

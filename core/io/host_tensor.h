@@ -43,8 +43,12 @@ HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::s
 std::vector<double> to_doubles(const HostTensor& tensor);
 /// The same, rounded to the nearest float where the stored type is more precise.
 std::vector<float> to_floats(const HostTensor& tensor);
-/// Writes the elements of a floating type as floats into `values`, which has room for them all.
-void widen(StoredType type, std::span<const std::byte> bytes, std::span<float> values);
+/// Writes the elements of a floating type as floats, or as bfloat16 by `to_bfloat`, into `values`, which has room for
+/// them all.
+void convert(StoredType type, std::span<const std::byte> bytes, std::span<float> values);
+void convert(StoredType type, std::span<const std::byte> bytes, std::span<std::uint16_t> values);
+/// The nearest bfloat16 of a finite number, and of two equally near the even one: the upper half of a float32.
+std::uint16_t to_bfloat(float value);
 /// The elements of a tensor of whole numbers; Error(bad_input) for a floating type.
 std::vector<std::int64_t> to_integers(const HostTensor& tensor);
 

@@ -96,8 +96,7 @@ class Mamba2 final : public Layer {
   // Start values as in the official implementation: A uniform in [1, 16], time steps log-uniform in [0.001, 0.1].
   Mamba2(const Mamba2Config& config, const ParameterScope& parameters)
       : config_(config),
-        in_proj_(parameters.add("in_proj.weight", {config.inner + config.convolved() + config.heads(), config.width},
-                                fan_in_uniform())),
+        in_proj_(add_in_proj(config, parameters)),
         in_bias_(add_if(config.bias, parameters, "in_proj.bias", {config.inner + config.convolved() + config.heads()},
                         zeros())),
         conv_weight_(parameters.add("conv1d.weight", {config.convolved(), 1, config.convolution}, fan_in_uniform())),
@@ -153,9 +152,10 @@ class Mamba2 final : public Layer {
             {"convolution", {config_.convolution - 1, config_.convolved()}}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
+    state.position += x.shape()[1];
     return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
+  bool steps_together() const override { return true; }
   std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.step_floor)}; }
   void set(std::string_view key, double value) override {
     if (key == "dt_floor") config_.step_floor = value;
@@ -175,6 +175,12 @@ class Mamba2 final : public Layer {
   }
 
  private:
+  static const Parameter& add_in_proj(const Mamba2Config& config, const ParameterScope& parameters) {
+    Parameter& added = parameters.add(
+        "in_proj.weight", {config.inner + config.convolved() + config.heads(), config.width}, fan_in_uniform());
+    added.is_projection = added.is_projection && config.scales.empty();
+    return added;
+  }
   /// One captured sequence with the layer's weights, in float64.
   struct Host {
     Host(const Mamba2& layer, const CapturedLayer& captured)

@@ -20,6 +20,10 @@ class Check {
     this->tensor(name, tensor, expected, dtype_);
   }
   void tensor(const char* name, const Tensor& tensor, const Shape& expected, DType dtype) const;
+  /// A weight that its kernel also takes as bfloat16.
+  void weight(const char* name, const Tensor& tensor, const Shape& expected) const {
+    this->tensor(name, tensor, expected, tensor.dtype == DType::bf16 ? DType::bf16 : dtype_);
+  }
   /// As `tensor`, but the rows may be strided.
   void rows(const char* name, const Tensor& tensor, const Shape& expected) const {
     rows(name, tensor, expected, dtype_);

@@ -55,7 +55,7 @@ struct Projections {
 Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::int64_t row_stride, Storage stored) {
   const Check check(tape, "linear", widened(x.value.dtype));
   check.rows("x", x.value, x.shape(), x.value.dtype);
-  check.tensor("weight", weight.value, {Check::any, x.shape().last()});
+  check.weight("weight", weight.value, {Check::any, x.shape().last()});
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Tensor in = as_matrix(x.value);
@@ -91,7 +91,7 @@ Projections checked_projections(Tape& tape, const Var& x, std::span<const Var> w
   check.rows("x", x.value, x.shape(), x.value.dtype);
   Projections projections{x, {}, {}, {}, weights.size(), {}};
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    check.tensor("weight", weights[i].value, {Check::any, x.shape().last()});
+    check.weight("weight", weights[i].value, {Check::any, x.shape().last()});
     projections.weights[i] = weights[i];
     if (i < biases.size()) projections.biases[i] = biases[i];
     const Var& bias = projections.biases[i];
@@ -180,10 +180,10 @@ Var gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Va
   if (is_narrow_inside(tape, x, gate)) return narrow_gated_mlp(tape, x, gate, up, down);
   const Check check(tape, "gated_mlp", x.value.dtype);
   check.rows("x", x.value, x.shape());
-  check.tensor("gate", gate.value, {Check::any, x.shape().last()});
+  check.weight("gate", gate.value, {Check::any, x.shape().last()});
   const std::int64_t inner = gate.shape()[0], outputs = down.shape()[0], rows = x.value.rows();
-  check.tensor("up", up.value, gate.shape());
-  check.tensor("down", down.value, {Check::any, inner});
+  check.weight("up", up.value, gate.shape());
+  check.weight("down", down.value, {Check::any, inner});
   const Var y = tape.result(x.shape().with_last(outputs), x.value.dtype, {x, gate, up, down});
   GatedMlp mlp{x, gate, up, down, y, {}, {}, {}};
   for (Tensor* kept : {&mlp.g, &mlp.u, &mlp.h}) *kept = tape.scratch({rows, inner}, x.value.dtype);

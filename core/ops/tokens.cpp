@@ -8,10 +8,11 @@
 namespace afterglow {
 
 Var embedding(Tape& tape, const Tensor& tokens, const Var& table) {
-  const Check check(tape, "embedding", table.value.dtype);
+  const DType dtype = widened(table.value.dtype);
+  const Check check(tape, "embedding", dtype);
   check.tensor("tokens", tokens, {Check::any, Check::any}, DType::i32);
-  check.tensor("table", table.value, {Check::any, Check::any});
-  const Var y = tape.result({tokens.shape[0], tokens.shape[1], table.shape()[1]}, table.value.dtype, {table});
+  check.weight("table", table.value, {Check::any, Check::any});
+  const Var y = tape.result({tokens.shape[0], tokens.shape[1], table.shape()[1]}, dtype, {table});
   tape.backend().gather_rows(tokens, table.value, {}, y.value);
   return check.recorded(y, [tokens, table, y](Tape& t) {
     const Tensor dy = t.upstream(y);

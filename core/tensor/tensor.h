@@ -9,8 +9,8 @@
 
 namespace afterglow {
 
-/// bf16: the type in which a GPU back end of that precision stores values between kernels (`Kernels::narrow_result`);
-/// parameters, captures and files never hold it.
+/// bf16: the type in which a GPU back end of that precision stores values between kernels (`Kernels::narrow_result`),
+/// and weights of a model that is only run (`ParameterStore::store_narrow`); captures never hold it.
 enum class DType : std::uint8_t { f32, f64, i32, u8, bf16 };
 
 /// The type of results computed from such numbers: float32 for bfloat16, otherwise the same type.

@@ -304,27 +304,27 @@ float* CudaBackend::scratch(std::size_t elements) const {
 
 void* CudaBackend::operand_memory(std::size_t bytes) {
   if (context_ == &main_ && side_reads_operands_) wait_for_side_stream();
-  if (bytes > context_->operand_bytes) {
+  return grown(context_->operands, bytes);
+}
+
+void* CudaBackend::grown(GrowingMemory& memory, std::size_t bytes) {
+  if (bytes > memory.bytes) {
     // Memory that captured graphs use stays until the end. The new block is larger than needed, so that few such blocks
     // pile up.
-    const std::size_t room = context_->operands_recorded ? bytes + bytes / 2 : bytes;
-    if (context_->operands != nullptr && !context_->operands_recorded) free_memory(context_->operands);
-    context_->operands = nullptr;
-    context_->operand_bytes = 0;
-    context_->operands = allocate(room);
-    context_->operand_bytes = room;
-    context_->operands_recorded = false;
+    const std::size_t room = memory.recorded ? bytes + bytes / 2 : bytes;
+    if (memory.data != nullptr && !memory.recorded) free_memory(memory.data);
+    memory = {};
+    memory = {allocate(room), room};
   }
-  if (is_recorded(context_->stream)) context_->operands_recorded = true;
-  return context_->operands;
+  if (is_recorded(context_->stream)) memory.recorded = true;
+  return memory.data;
 }
 
 bool CudaBackend::give_back_operands() {
   bool any = false;
-  for (StreamContext* context : {&main_, &side_}) {
-    if (context->operands == nullptr || context->operands_recorded) continue;
-    free_memory(std::exchange(context->operands, nullptr));
-    context->operand_bytes = 0;
+  for (GrowingMemory* memory : {&main_.operands, &side_.operands, &wide_weights_}) {
+    if (memory->data == nullptr || memory->recorded) continue;
+    free_memory(std::exchange(*memory, {}).data);
     any = true;
   }
   return any;

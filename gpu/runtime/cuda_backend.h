@@ -38,6 +38,7 @@ class CudaBackend final : public Backend, public TokenRanker {
     precision_ = wanted;
     return true;
   }
+  bool reads_narrow_weights() const override { return true; }
   void expect_side_by_side(std::size_t back_ends) override;
   std::size_t held_bytes() const override { return held_; }
   void require_free(const std::function<std::size_t()>& bytes, std::size_t unwritten) const override;
@@ -102,6 +103,8 @@ class CudaBackend final : public Backend, public TokenRanker {
   /// Work queued from here on runs after what the side stream holds.
   void wait_for_side_stream();
   void round_to_bf16(const Tensor& matrix, void* to);
+  /// These weights in float32: of those that are stored as bfloat16 copies, valid until the next are made.
+  std::vector<Tensor> widened(std::span<const Tensor> weights);
   void add_biases(std::span<const Tensor> biases, std::span<const Tensor> results);
   /// The backward pass of projections whose operands are split first; false when they are not.
   bool linear_backward_split(const LinearBackward& projections);
@@ -119,6 +122,13 @@ class CudaBackend final : public Backend, public TokenRanker {
   /// `is_last`: the side stream is joined next, so these sums need not run there.
   void sum_norm_weights(bool is_last);
 
+  /// Memory that grows and never moves under a captured graph.
+  struct GrowingMemory {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    bool recorded = false;  // a captured graph uses it
+  };
+  void* grown(GrowingMemory& memory, std::size_t bytes);
   /// A stream, its cuBLAS handle, and the memory that its kernels use in turn.
   struct StreamContext {
     cudaStream_t stream = nullptr;
@@ -126,9 +136,7 @@ class CudaBackend final : public Backend, public TokenRanker {
     cublasContext* blas = nullptr;
     float* scratch = nullptr;
     unsigned* tickets = nullptr;
-    void* operands = nullptr;
-    std::size_t operand_bytes = 0;
-    bool operands_recorded = false;  // a captured graph uses them
+    GrowingMemory operands;
     // Number of launches: in all, before weights were held, and when the gradients' norm was found.
     std::uint64_t launches = 0, launches_before_hold = 0, launches_at_norm = ~std::uint64_t{0};
   };
@@ -157,6 +165,7 @@ class CudaBackend final : public Backend, public TokenRanker {
   bool side_reads_operands_ = false;  // the side stream may still read the operand memory of the main stream
   unsigned* tickets_ = nullptr;       // of the current stream
   std::int64_t* found_ = nullptr;     // result of first_non_finite
+  GrowingMemory wide_weights_;
   std::unordered_map<void*, std::size_t> sizes_;
   std::unordered_map<const void*, std::size_t> host_sizes_;
   SpareMemory spare_, host_spare_{std::size_t{64} << 20};

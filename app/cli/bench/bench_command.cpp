@@ -22,6 +22,7 @@
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
+#include "core/models/checkpoints/checkpoint.h"
 #include "core/random/random.h"
 #include "gpu/cuda.h"
 
@@ -232,6 +233,7 @@ void bench_generate(const Setup& setup) {
   SavedRun saved = std::filesystem::exists(model) ? open_saved_run(model)
                                                   : SavedRun{recipe_of(model, {}, setup.backend), std::nullopt};
   (saved.snapshot ? saved.snapshot->recipe : saved.recipe).precision = setup.backend.precision();
+  if (saved.origin) saved.origin->keep_narrow();
   const std::unique_ptr<TrainingRun> run = make_run(saved, setup.backend);
   Trainer& trainer = run->trainer();
   std::vector<int> beginning;

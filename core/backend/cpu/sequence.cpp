@@ -197,7 +197,7 @@ void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor
 
 void CpuBackend::conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
                                  const Tensor& sizes) {
-  causal_conv(conv.x, conv.weight, conv.bias, {}, conv.before, {}, y);
+  causal_conv(conv.x, conv.weight, conv.bias, conv.history, conv.before, {}, y);
   softplus_bias(steps.x, steps.bias, steps.range, sizes);
 }
 

@@ -37,15 +37,14 @@ void check_shards(int shards, std::int64_t batch) {
 
 /// Checks the memory of the weights alone before any is taken, and says what helps.
 void require_room_for(const ParameterStore& declared, const Backend& backend, DType dtype) {
-  const std::int64_t count = declared.count();
+  const std::int64_t count = declared.count(), bytes = declared.value_bytes(dtype);
   try {
-    backend.require_free([&] { return static_cast<std::size_t>(count) * size_of(dtype); }, 0);
+    backend.require_free([&] { return static_cast<std::size_t>(bytes); }, 0);
   } catch (const Error& error) {
     if (error.code() != ExitCode::out_of_memory) throw;
     const std::string what = error.what();
     throw Error(error.code(), what.substr(0, what.find(';')) + "; the model's " + std::to_string(count) +
-                                  " weights take " + bytes_text(count * static_cast<std::int64_t>(size_of(dtype))) +
-                                  " in " + name_of(dtype) + ", without training; " +
+                                  " weights take " + bytes_text(bytes) + " without training; " +
                                   (backend.name() == "cpu" ? "close other programs or take a machine with more memory"
                                                            : "close other programs on the GPU or use --device cpu"));
   }
@@ -110,6 +109,7 @@ Trainer::Trainer(const Recipe& recipe, Backend& backend, DType dtype, const Chec
     if (!origin) origin = &opened.emplace(open_origin(recipe.checkpoint));
     origin->check(parameters_);
   }
+  if (origin && !check) origin->choose_storage(parameters_, backend);
   require_room_for(parameters_, backend, dtype);
   parameters_.allocate_values(backend, dtype);  // the first training step reserves the rest
   if (origin && !check) {

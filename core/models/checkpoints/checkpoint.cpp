@@ -131,17 +131,20 @@ std::vector<std::int64_t> tensor_shape(const Parameter& parameter, const WeightM
   return shape;
 }
 
-/// The first element that is NaN or infinite; -1 without one. Tests whole blocks first, because models are large.
-std::ptrdiff_t first_non_finite(std::span<const float> values) {
-  constexpr std::uint32_t exponent = 0x7F800000u;
+/// The first float32 or bfloat16 that is NaN or infinite; -1 without one. Tests whole blocks first, because models are
+/// large.
+template <class T>
+std::ptrdiff_t first_non_finite(std::span<const T> values) {
+  using Bits = std::conditional_t<std::is_same_v<T, float>, std::uint32_t, std::uint16_t>;
+  constexpr Bits exponent = std::is_same_v<T, float> ? 0x7F800000u : 0x7F80u;
   constexpr std::size_t block = 4096;
-  const auto exponent_of = [](float value) { return std::bit_cast<std::uint32_t>(value) & exponent; };
+  const auto exponent_of = [](T value) { return static_cast<Bits>(std::bit_cast<Bits>(value) & exponent); };
   for (std::size_t first = 0; first < values.size(); first += block) {
-    const std::span<const float> own = values.subspan(first, std::min(block, values.size() - first));
-    std::uint32_t largest = 0;
-    for (const float value : own) largest = std::max(largest, exponent_of(value));
+    const std::span<const T> own = values.subspan(first, std::min(block, values.size() - first));
+    Bits largest = 0;
+    for (const T value : own) largest = std::max(largest, exponent_of(value));
     if (largest < exponent) continue;
-    const auto found = std::ranges::find_if(own, [&](float value) { return exponent_of(value) == exponent; });
+    const auto found = std::ranges::find_if(own, [&](T value) { return exponent_of(value) == exponent; });
     return static_cast<std::ptrdiff_t>(first) + (found - own.begin());
   }
   return -1;
@@ -162,20 +165,20 @@ std::span<const float> numbers_of(const std::vector<const TensorView*>& tensors,
   std::size_t done = 0;
   for (const TensorView* tensor : tensors) {
     const std::size_t own = elements_of(tensor->shape);
-    widen(tensor->type, tensor->bytes, std::span(room).subspan(done, own));
+    convert(tensor->type, tensor->bytes, std::span(room).subspan(done, own));
     done += own;
   }
   return room;
 }
 
-/// Moves weights from a mapped file to float32 parameters piece by piece: threads widen a piece while the one before it
+/// Moves weights from a mapped file to parameters piece by piece: threads widen a piece while the one before it
 /// travels to the device.
 class WeightStream : Immovable {
  public:
   WeightStream(Backend& backend, std::int64_t weights)
       : backend_(&backend), pool_(weights < worth_threads ? 1 : std::min(processors(), most_threads)) {
     for (Piece& piece : pieces_) {
-      piece.numbers = static_cast<float*>(backend.allocate_host(piece_size * sizeof(float)));
+      piece.numbers = backend.allocate_host(piece_size * sizeof(float));
       piece.sent = backend.make_event();
     }
   }
@@ -185,6 +188,7 @@ class WeightStream : Immovable {
 
   /// Sends a tensor to the numbers of `parameter` from `at` on. Returns the index in the parameter of the first number
   /// that is NaN or infinite; -1 without one.
+  template <class T>
   std::ptrdiff_t send(const TensorView& tensor, const Tensor& parameter, std::int64_t at) {
     const std::size_t width = size_of(tensor.type);
     const auto count = static_cast<std::int64_t>(tensor.bytes.size() / width);
@@ -193,14 +197,17 @@ class WeightStream : Immovable {
       const std::span<const std::byte> bytes = tensor.bytes.subspan(static_cast<std::size_t>(first) * width);
       Piece& piece = pieces_[turn_ ^= 1];
       piece.sent->wait();
+      const std::span<T> all(static_cast<T*>(piece.numbers), static_cast<std::size_t>(own));
       std::atomic<bool> is_finite = true;
       pool_.for_ranges(own, piece_size / 16, [&](std::int64_t begin, std::int64_t end) {
-        const std::span<float> numbers(piece.numbers + begin, static_cast<std::size_t>(end - begin));
-        widen(tensor.type, bytes.subspan(static_cast<std::size_t>(begin) * width, numbers.size() * width), numbers);
-        if (first_non_finite(numbers) >= 0) is_finite = false;
+        const std::span<T> numbers =
+            all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+        const auto from = bytes.subspan(static_cast<std::size_t>(begin) * width, numbers.size() * width);
+        convert(tensor.type, from, numbers);
+        if (first_non_finite<T>(numbers) >= 0) is_finite = false;
       });
-      if (!is_finite) return at + first + first_non_finite(std::span(piece.numbers, static_cast<std::size_t>(own)));
-      backend_->queue_upload({parameter.as<float>() + at + first, {own}, DType::f32}, piece.numbers);
+      if (!is_finite) return at + first + first_non_finite<T>(all);
+      backend_->queue_upload({parameter.as<T>() + at + first, {own}, parameter.dtype}, piece.numbers);
       piece.sent->set();
     }
     give_back_pages(tensor.bytes);
@@ -211,7 +218,7 @@ class WeightStream : Immovable {
   static constexpr std::int64_t piece_size = 1 << 20, worth_threads = 1 << 20;
   static constexpr int most_threads = 8;
   struct Piece {
-    float* numbers = nullptr;
+    void* numbers = nullptr;
     std::unique_ptr<DeviceEvent> sent;
   };
   Backend* backend_;
@@ -540,6 +547,18 @@ bool Checkpoint::is_one_layer() const {
   });
 }
 
+void Checkpoint::choose_storage(ParameterStore& declared, const Backend& backend) const {
+  if (!is_only_run_ || !backend.reads_narrow_weights()) return;
+  std::set<std::string> narrow;
+  for (const WeightMatch& match : plan_.weights) {
+    const std::vector<const TensorView*> tensors = tensors_of(match);
+    const bool is_stored_so =
+        std::ranges::all_of(tensors, [](const TensorView* one) { return one->type == StoredType::bf16; });
+    if (!tensors.empty() && (is_stored_so || backend.precision() == Precision::bf16)) narrow.insert(match.parameter);
+  }
+  declared.store_narrow([&](const Parameter& parameter) { return narrow.contains(parameter.name); });
+}
+
 void Checkpoint::load(ParameterStore& store) const {
   WeightStream stream(store.backend(), store.count());
   std::vector<float> room, own;
@@ -553,7 +572,9 @@ void Checkpoint::load(ParameterStore& store) const {
     if (!tensors.empty() && match.rows.empty() && store.dtype() == DType::f32) {
       std::int64_t done = 0;
       for (const TensorView* tensor : tensors) {
-        if (const std::ptrdiff_t at = stream.send(*tensor, parameter.value, done); at >= 0) refuse_number(at);
+        const std::ptrdiff_t at = parameter.is_narrow ? stream.send<std::uint16_t>(*tensor, parameter.value, done)
+                                                      : stream.send<float>(*tensor, parameter.value, done);
+        if (at >= 0) refuse_number(at);
         done += static_cast<std::int64_t>(elements_of(tensor->shape));
       }
       LoadingWatch::tell(parameter);
@@ -567,7 +588,7 @@ void Checkpoint::load(ParameterStore& store) const {
       values = own;
     }
     if (const std::ptrdiff_t at = first_non_finite(values); at >= 0) refuse_number(at);
-    if (store.dtype() == DType::f32) {
+    if (parameter.value.dtype == DType::f32) {
       store.backend().upload(parameter.value, values.data());
     } else {
       store.upload(parameter, std::vector<double>(values.begin(), values.end()));

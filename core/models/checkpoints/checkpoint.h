@@ -88,7 +88,13 @@ class Checkpoint {
   /// Compares its tensors with the parameters that the model declares. Throws Error(bad_input) naming a tensor that is
   /// missing, has another shape or a type that holds no weights.
   void check(const ParameterStore& declared) const;
-  /// Copies the weights, rounded to float32, into the parameters. Throws Error(bad_input) for NaN and infinity.
+  /// For a model that is only run: where the device reads them so, weights of projections are stored as bfloat16 if the
+  /// folder has them in it or the device computes in it.
+  void keep_narrow() { is_only_run_ = true; }
+  /// Before memory for the parameters is reserved.
+  void choose_storage(ParameterStore& declared, const Backend& backend) const;
+  /// Copies the weights, rounded to the parameters' types, into the parameters. Throws Error(bad_input) for NaN and
+  /// infinity.
   void load(ParameterStore& store) const;
 
  private:
@@ -104,6 +110,7 @@ class Checkpoint {
   const CheckpointLibrary* library_;
   ModelPlan plan_;
   std::vector<std::string> notes_;
+  bool is_only_run_ = false;
 };
 
 /// The folder of a recipe's `origin`. Throws Error(bad_input) where it holds other weights than the recipe was made

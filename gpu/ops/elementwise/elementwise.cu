@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "core/backend/element_type.h"
 #include "gpu/ops/elementwise/step_sizes.cuh"
@@ -65,61 +66,12 @@ __device__ float slope(Unary kind, float x, float y) {
   return 1.0f;
 }
 
-/// The result of a projection with its bias, stored as T.
+/// T is the stored type; y may be x.
 template <class T>
-struct Biased {
-  Rows<T> y;
-  const float* bias;
-  unsigned rows;
-  bool whole;  // rows of whole vectors
-
-  template <unsigned width>
-  __device__ void add(unsigned row, unsigned column) const {
-    T* place = &y.at(row, column);
-    auto piece = Piece<width>::of(place, true);
-    unrolled<width>([&](unsigned e) { piece.v[e] += bias[column + e]; });
-    piece.store(place);
-  }
-};
-template <class T>
-struct BiasedProjections {
-  Biased<T> of[max_products];
-};
-
-template <class T>
-__global__ void __launch_bounds__(threads) add_biases_kernel(BiasedProjections<T> projections) {
-  wait_for_previous_kernel();
-  constexpr unsigned width = max_piece<T>;
-  const Biased<T>& own = projections.of[blockIdx.y];
-  const unsigned across = own.whole ? own.y.columns / width : own.y.columns, step = gridDim.x * threads;
-  const std::size_t count = std::size_t{own.rows} * across;
-  for (std::size_t i = blockIdx.x * threads + threadIdx.x; i < count; i += step) {
-    const unsigned row = unsigned(i / across), place = unsigned(i % across);
-    if (own.whole) {
-      own.template add<width>(row, place * width);
-    } else {
-      own.template add<1>(row, place);
-    }
-  }
-}
-
-template <class T>
-void add_stored_biases(const CudaBackend& backend, std::span<const Tensor> biases, std::span<const Tensor> results) {
-  BiasedProjections<T> projections{};
-  unsigned count = 0;
-  std::int64_t max_elements = 0;
-  for (std::size_t i = 0; i < biases.size(); ++i) {
-    const Tensor& y = results[i];
-    if (!biases[i].defined() || y.elements() == 0) continue;
-    const auto rows = rows_of<T>(y);
-    constexpr unsigned width = max_piece<T>;
-    projections.of[count++] = {rows, biases[i].as<float>(), unsigned(y.rows()),
-                               rows.columns % width == 0 && in_pieces<width>(rows)};
-    max_elements = std::max(max_elements, y.elements());
-  }
-  if (count == 0) return;
-  launch(backend, "add_biases", add_biases_kernel<T>,
-         dim3(at_most(blocks_for(max_elements, 4 * threads), max_map_blocks), count), threads, projections);
+void put_biased(const CudaBackend& backend, const Tensor& x, const float* bias, const Tensor& y) {
+  const auto from = rows_of<T>(x), to = rows_of<T>(y);
+  map(backend, "add_bias", x.elements(),
+      [=] __device__(unsigned i) { to[i] = static_cast<T>(float(from[i]) + bias[i % from.columns]); });
 }
 
 template <class T>
@@ -237,6 +189,12 @@ void round_numbers(const CudaBackend& backend, std::int64_t count, const Rows<fl
   map(backend, "rounding to bfloat16", count, [=] __device__(unsigned i) { to[i] = __float2bfloat16_rn(from[i]); });
 }
 
+/// `count` numbers, whole vectors of eight.
+void widen(const CudaBackend& backend, const Bf16* from, float* to, std::int64_t count) {
+  map(backend, "widening weights", count / 8,
+      [=] __device__(unsigned i) { Piece<8>::of(from + std::size_t{8} * i, true).store(to + std::size_t{8} * i); });
+}
+
 }  // namespace
 
 void CudaBackend::fill(const Tensor& x, double value) {
@@ -252,6 +210,20 @@ void CudaBackend::fill(const Tensor& x, double value) {
 
 void CudaBackend::round_to_bf16(const Tensor& matrix, void* to) {
   round_numbers(*this, matrix.elements(), rows_of(matrix), static_cast<Bf16*>(to));
+}
+
+std::vector<Tensor> CudaBackend::widened(std::span<const Tensor> weights) {
+  std::vector<Tensor> wide(weights.begin(), weights.end());
+  std::size_t numbers = 0;
+  for (const Tensor& weight : weights) numbers += is_narrow(weight) ? std::size_t(weight.elements()) : 0;
+  auto* next = static_cast<float*>(grown(wide_weights_, numbers * sizeof(float)));
+  for (Tensor& weight : wide) {
+    if (!is_narrow(weight)) continue;
+    const auto* from = weight.as<Bf16>();
+    weight = Tensor(std::exchange(next, next + weight.elements()), weight.shape, DType::f32);
+    widen(*this, from, weight.as<float>(), weight.elements());
+  }
+  return wide;
 }
 
 void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
@@ -349,13 +321,13 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, co
 }
 
 void CudaBackend::add_bias(const Tensor& x, const Tensor& bias, const Tensor& y) {
-  const auto from = rows_of(x), to = rows_of(y);
-  const float* offset = bias.as<float>();
-  map(*this, "add_bias", x.elements(), [=] __device__(unsigned i) { to[i] = from[i] + offset[i % from.columns]; });
+  with_stored_type(x, [&]<class T>(T) { put_biased<T>(*this, x, bias.as<float>(), y); });
 }
 
 void CudaBackend::add_biases(std::span<const Tensor> biases, std::span<const Tensor> results) {
-  with_stored_type(results.front(), [&]<class T>(T) { add_stored_biases<T>(*this, biases, results); });
+  for (std::size_t i = 0; i < biases.size(); ++i) {
+    if (biases[i].defined()) add_bias(results[i], biases[i], results[i]);
+  }
 }
 
 void CudaBackend::sum_rows(const Tensor& x, const Grad& out) { sum_rows_each({&x, 1}, {&out, 1}); }

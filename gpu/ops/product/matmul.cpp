@@ -44,12 +44,17 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
   const auto rows = static_cast<int>(c.rows()), columns = static_cast<int>(c.columns());
   const auto depth = static_cast<int>(transpose_a ? a.rows() : a.columns());
   if (rows == 0 || columns == 0) return;
-  const bool is_plain = alpha == 1.0 && (beta == 0.0 || beta == 1.0);
+  const bool is_plain = alpha == 1.0 && (beta == 0.0 || beta == 1.0), is_narrow = b.dtype == DType::bf16;
   const Grad to{c, beta == 1.0};
-  if ((is_plain && products_.thin_product(transpose_a, transpose_b, a, b, to)) ||
-      products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, false) ||
-      (is_plain && products_.split_product(transpose_a, transpose_b, a, b, to)) ||
-      products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, true))
+  if (!transpose_a && transpose_b && alpha == 1.0 && beta == 0.0 && few_row_projections(*this, a, {&b, 1}, {}, {&c, 1}))
+    return;
+  if (is_narrow && precision_ != Precision::bf16)
+    return gemm(transpose_a, transpose_b, alpha, a, widened({&b, 1}).front(), beta, c);
+  // Only cuBLAS takes a narrow b as it is.
+  if (!is_narrow && ((is_plain && products_.thin_product(transpose_a, transpose_b, a, b, to)) ||
+                     products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, false) ||
+                     (is_plain && products_.split_product(transpose_a, transpose_b, a, b, to)) ||
+                     products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, true)))
     return;
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();
@@ -59,9 +64,11 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
     const std::size_t left_bytes = aligned_bf16_bytes(a);
     auto* memory = static_cast<std::byte*>(operand_memory(left_bytes + aligned_bf16_bytes(b)));
     round_to_bf16(a, memory);
-    round_to_bf16(b, memory + left_bytes);
     left = {memory, static_cast<int>(a.columns())};
-    right = {memory + left_bytes, static_cast<int>(b.columns())};
+    if (!is_narrow) {
+      round_to_bf16(b, memory + left_bytes);
+      right = {memory + left_bytes, static_cast<int>(b.columns())};
+    }
   }
   const cudaDataType_t type = rounded ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t compute = rounded                         ? CUBLAS_COMPUTE_32F

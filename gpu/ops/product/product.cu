@@ -736,11 +736,14 @@ Products ProductPlanner::none_yet() const {
 void CudaBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> biases,
                                       std::span<const Tensor> results, const KeptInput& kept) {
   if (!kept.numbers.defined() && few_row_projections(*this, x, weights, biases, results)) return;
-  if (products_.project_rounded(x, weights, results, kept) || products_.project_split(x, weights, results))
+  if (are_narrow(weights) && precision_ != Precision::bf16)
+    return linear_forward_many(x, widened(weights), biases, results, kept);
+  const bool takes_floats = !are_narrow(weights);
+  if (takes_floats && (products_.project_rounded(x, weights, results, kept) ||
+                       products_.project_split(x, weights, results) || products_.thin_projections(x, weights, results)))
     return add_biases(biases, results);
-  if (products_.thin_projections(x, weights, results)) return add_biases(biases, results);
   Products p = products_.none_yet();
-  if (is_one_launch(weights.size()) && x.columns() > 0) {
+  if (takes_floats && is_one_launch(weights.size()) && x.columns() > 0) {
     p.count = unsigned(weights.size());
     for (unsigned i = 0; i < p.count; ++i) {
       p.terms[i] = {matrix_of(x), matrix_of(weights[i]), unsigned(x.columns())};
@@ -843,15 +846,21 @@ void CudaBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tens
                                  const Tensor& u, const Tensor& h) {
   const Tensor weights[] = {gate, up}, results[] = {g, u};
   if (few_row_projections(*this, x, weights, {}, results)) return silu_multiply(g, u, h);
+  if (are_narrow(weights) && precision_ != Precision::bf16) {
+    const std::vector<Tensor> wide = widened(weights);
+    return swiglu_gate_up(x, wide[0], wide[1], g, u, h);
+  }
   Products p = products_.none_yet();
-  p.finish = Finish::gate_up;
-  p.count = 1;  // both products run through one depth together
-  p.terms[0] = {matrix_of(x), matrix_of(gate), unsigned(x.columns())};
-  p.terms[1] = {matrix_of(x), matrix_of(up), unsigned(x.columns())};
-  p.results[0] = result_of(g, 0);
-  p.results[1] = result_of(u, 0);
-  p.results[2] = result_of(h, 0);
-  if (x.columns() > 0 && products_.multiply_tiles<true, true>(p)) return;
+  if (x.columns() > 0 && !are_narrow(weights)) {
+    p.finish = Finish::gate_up;
+    p.count = 1;  // both products run through one depth together
+    p.terms[0] = {matrix_of(x), matrix_of(gate), unsigned(x.columns())};
+    p.terms[1] = {matrix_of(x), matrix_of(up), unsigned(x.columns())};
+    p.results[0] = result_of(g, 0);
+    p.results[1] = result_of(u, 0);
+    p.results[2] = result_of(h, 0);
+    if (products_.multiply_tiles<true, true>(p)) return;
+  }
   gemm(false, true, 1.0, x, gate, 0.0, g);
   gemm(false, true, 1.0, x, up, 0.0, u);
   silu_multiply(g, u, h);

@@ -1,5 +1,6 @@
 // Descriptors of the products of product.cu; one launch computes several of them.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -37,8 +38,13 @@ struct ProductOperand {
   bool vector = false;  // readable by 16 bytes
 };
 
+inline bool is_narrow(const Tensor& matrix) { return matrix.dtype == DType::bf16; }
+inline bool are_narrow(std::span<const Tensor> matrices) {
+  return std::any_of(matrices.begin(), matrices.end(), is_narrow);
+}
+
 inline ProductOperand matrix_of(const Tensor& tensor) {
-  if (tensor.dtype == DType::bf16) throw Error(ExitCode::failure, "tiles multiply no numbers of type bfloat16");
+  if (is_narrow(tensor)) throw Error(ExitCode::failure, "tiles multiply no numbers of type bfloat16");
   const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 4 == 0;
   return {tensor.as<float>(), unsigned(tensor.row_stride), aligned};
 }
@@ -102,14 +108,3 @@ struct Products {
 };
 
 }  // namespace afterglow::device
-
-namespace afterglow {
-
-class CudaBackend;
-
-/// results[i] = x weights[i]^T + biases[i] for up to four rows; false where x has more, or rows cannot be read by
-/// fours.
-bool few_row_projections(const CudaBackend& backend, const Tensor& x, std::span<const Tensor> weights,
-                         std::span<const Tensor> biases, std::span<const Tensor> results);
-
-}  // namespace afterglow

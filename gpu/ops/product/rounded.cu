@@ -232,7 +232,6 @@ constexpr std::int64_t min_padded = std::int64_t{1} << 20;  // numbers of a resu
 /// Rounds up to whole vectors of 16-bit numbers.
 std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }
 
-bool is_narrow(const Tensor& matrix) { return matrix.dtype == DType::bf16; }
 Halves stored_halves(const Tensor& matrix) {
   return {matrix.data, matrix.rows(), padded(matrix.columns()), matrix.row_stride};
 }

@@ -11,8 +11,10 @@ namespace {
 
 constexpr unsigned gathered = 4;  // columns of a lane, a warp's width apart
 
+/// T is the stored type of a.
+template <class T>
 __global__ void __launch_bounds__(threads)
-    gather_rows_kernel(const int* places, Rows<float> a, Rows<float> b, Rows<float> y, unsigned count) {
+    gather_rows_kernel(const int* places, Rows<T> a, Rows<float> b, Rows<float> y, unsigned count) {
   wait_for_previous_kernel();
   const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
   if (row >= count) return;
@@ -20,7 +22,7 @@ __global__ void __launch_bounds__(threads)
   unrolled<gathered>([&](unsigned k) {
     const unsigned column = (blockIdx.y * gathered + k) * 32 + threadIdx.x % 32;
     if (column >= a.columns) return;
-    float sum = place >= 0 ? a.at(place, column) : 0.0f;
+    float sum = place >= 0 ? float(a.at(place, column)) : 0.0f;
     if (place >= 0 && b.data != nullptr) sum += b.at(place, column);
     y.at(row, column) = sum;
   });
@@ -311,8 +313,10 @@ void CudaBackend::gather_rows(const Tensor& places, const Tensor& a, const Tenso
   const auto count = unsigned(places.elements());
   if (count == 0) return;
   const dim3 grid(blocks_for(count, warps), blocks_for(a.columns(), 32 * gathered));
-  launch(*this, "gather_rows", gather_rows_kernel, grid, threads, places.as<int>(), rows_of(a), rows_of(b), rows_of(y),
-         count);
+  with_stored_type(a, [&]<class T>(T) {
+    launch(*this, "gather_rows", gather_rows_kernel<T>, grid, threads, places.as<int>(), rows_of<T>(a), rows_of(b),
+           rows_of(y), count);
+  });
 }
 
 void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, const Grad& dtable) {

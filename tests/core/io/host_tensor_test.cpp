@@ -52,6 +52,11 @@ TEST(HostTensor, Bfloat16IsTheUpperHalfOfAFloat) {
 TEST(HostTensor, ConvertsEveryType) {
   EXPECT_THAT(to_doubles(make_tensor("", {2}, std::vector<float>{0.5f, -3})), ElementsAre(0.5, -3));
   EXPECT_THAT(to_floats(make_tensor("", {1}, std::vector<double>{0.1})), ElementsAre(0.1f));
+  EXPECT_EQ(to_bfloat(1.0f), 0x3f80);
+  EXPECT_EQ(to_bfloat(-2.5f), 0xc020);
+  EXPECT_EQ(to_bfloat(0x1.01p0f), 0x3f80);  // between two: the even one
+  EXPECT_EQ(to_bfloat(0x1.03p0f), 0x3f82);
+  EXPECT_EQ(to_bfloat(0x1.010002p0f), 0x3f81);
   EXPECT_THAT(to_doubles(make_tensor("", {1}, std::vector<std::int32_t>{-5})), ElementsAre(-5));
   EXPECT_THAT(to_integers(make_tensor("", {1}, std::vector<std::int64_t>{(std::int64_t{1} << 53) + 1})),
               ElementsAre((std::int64_t{1} << 53) + 1));

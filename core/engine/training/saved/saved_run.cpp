@@ -58,7 +58,7 @@ void leave_out_broken_labels(Recipe& recipe, std::vector<std::string>& notes) {
 }
 
 SavedRun read_model(const std::filesystem::path& path, const std::string& name = "") {
-  const auto checkpoint = std::make_shared<const Checkpoint>(path);
+  const auto checkpoint = std::make_shared<Checkpoint>(path);
   return {checkpoint_recipe(*checkpoint, name), std::nullopt, "", checkpoint->notes(), checkpoint};
 }
 

@@ -14,11 +14,11 @@ class Checkpoint;
 
 struct SavedRun {
   Recipe recipe;
-  std::optional<Snapshot> snapshot;            ///< weights, if the file has them
-  std::string view{};                          ///< how a figure showed it, JSON for the window; may be empty
-  std::vector<std::string> notes{};            ///< warnings for the user
-  std::shared_ptr<const Checkpoint> origin{};  ///< the model that the recipe names, open and hashed; may be null
-  std::shared_ptr<RunFolder> folder{};         ///< whose states the run goes through; null: only this one
+  std::optional<Snapshot> snapshot;      ///< weights, if the file has them
+  std::string view{};                    ///< how a figure showed it, JSON for the window; may be empty
+  std::vector<std::string> notes{};      ///< warnings for the user
+  std::shared_ptr<Checkpoint> origin{};  ///< the model that the recipe names, open and hashed; may be null
+  std::shared_ptr<RunFolder> folder{};   ///< whose states the run goes through; null: only this one
   /// Whether it has weights: a snapshot's, or those of a folder.
   bool has_weights() const { return snapshot.has_value() || !recipe.checkpoint.is_null(); }
 };

@@ -254,6 +254,34 @@ TEST(Checkpoint, ReadsBfloat16AndShards) {
   EXPECT_LE(error_between(Opened(folder.path()).logits(tokens), naive_logits(model, tokens)), 2e-5);
 }
 
+TEST(Checkpoint, LoadsWeightsThatAreStoredAsBfloat16) {
+  const ModelFolder folder("narrow");
+  SavedModel model = random_mamba2(json::object());
+  model.save(folder);
+  Opened wide(folder.path());
+  const Checkpoint checkpoint(folder.path());
+  ParameterStore store;
+  const Model narrow(checkpoint.model(), store);
+  store.store_narrow([](const Parameter&) { return true; });
+  EXPECT_TRUE(store.is_narrow());
+  EXPECT_LT(store.value_bytes(DType::f32), wide.store.value_bytes(DType::f32));
+  store.allocate_values(*wide.backend, DType::f32);
+  checkpoint.load(store);
+  for (const Parameter& parameter : store.all()) {
+    const std::vector<double> want = store.download(wide.store.find(parameter.name)->value);
+    if (!parameter.is_narrow) {
+      EXPECT_EQ(store.download(parameter.value), want) << parameter.name;
+      continue;
+    }
+    EXPECT_EQ(parameter.shape.last() % 8, 0);
+    std::vector<std::uint16_t> found(want.size());
+    wide.backend->download(found.data(), parameter.value);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(found[i], to_bfloat(static_cast<float>(want[i]))) << parameter.name << " " << i;
+  }
+  EXPECT_THROW(store.allocate(*wide.backend, DType::f32), Error);  // it cannot be trained
+}
+
 TEST(Checkpoint, ReadsEveryWayToWriteInfinity) {
   const SavedModel model = random_mamba2(json::object());
   const std::string head = model.config.dump().substr(0, model.config.dump().size() - 1);
