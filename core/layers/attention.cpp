@@ -189,14 +189,16 @@ class Attention final : public Layer {
     return {{"keys", token, true}, {"values", token, true}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
-    const std::int64_t position = state.position++;
+    const std::int64_t position = state.position;
+    state.position += x.shape()[1];
     make_room(state, {"keys", "values"});
     Heads heads = project(tape, x);
     turn(tape, heads, position);
-    const Var all_keys = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
-    const Var all_values = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
+    const Var all_keys = tape.constant(append_tokens(tape, state.get("keys"), heads.k.value, state.position));
+    const Var all_values = tape.constant(append_tokens(tape, state.get("values"), heads.v.value, state.position));
     return read(tape, heads, all_keys, all_values);
   }
+  bool steps_together() const override { return true; }
   /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence; empty for
   /// a layer that is not plain.
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const {

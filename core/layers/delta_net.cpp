@@ -149,10 +149,11 @@ class DeltaNet final : public Layer {
   // Every rule but kalman starts from zeros; its covariance starts from I / lambda.
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     const bool resume = state.position > 0;
-    ++state.position;
+    state.position += x.shape()[1];
     const Inputs in = core_inputs(tape, x, &state);
     return finish(tape, in, read(tape, in, state.get("state"), state.find("covariance"), resume));
   }
+  bool steps_together() const override { return true; }
   std::vector<LayerSetting> settings() const override {
     std::vector<LayerSetting> all;
     if (config_.has_beta()) {

@@ -38,14 +38,16 @@ void make_room(LayerState& state, std::initializer_list<const char*> names) {
   state.has_cache = true;
   for (const char* name : names) {
     const Shape shape = state.get(name).shape;
-    if (state.position > shape[1]) state.grow(name, {shape[0], 2 * shape[1], shape[2], shape[3]});
+    std::int64_t room = shape[1];
+    while (room < state.position) room *= 2;
+    if (room > shape[1]) state.grow(name, {shape[0], room, shape[2], shape[3]});
   }
 }
 
-Tensor append_token(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length) {
-  const std::int64_t batch = cache.shape[0], token = newest.elements() / batch;
+Tensor append_tokens(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length) {
+  const std::int64_t batch = cache.shape[0], token = cache.shape[2] * cache.shape[3], own = newest.elements() / batch;
   const Tensor flat = cache.reshaped({batch, cache.elements() / batch});
-  tape.backend().copy(flat.column_range((length - 1) * token, token), newest.reshaped({batch, token}));
+  tape.backend().copy(flat.column_range(length * token - own, own), newest.reshaped({batch, own}));
   return tokens_before(tape, cache, length);
 }
 

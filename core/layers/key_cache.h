@@ -14,8 +14,8 @@ Storage heads_storage(const Backend& backend, const Shape& input, std::int64_t h
 Var as_heads(Tape& tape, const Var& projected, std::int64_t width);
 /// Doubles the caches [B, capacity, heads, width] of a state when the token at `state.position` - 1 does not fit.
 void make_room(LayerState& state, std::initializer_list<const char*> names);
-/// Writes the newest token's rows [B, 1, heads, width] into a cache; returns its first `length` tokens, contiguous.
-Tensor append_token(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length);
+/// Writes the newest tokens [B, n, heads, width] into a cache; returns its first `length` tokens, contiguous.
+Tensor append_tokens(Tape& tape, const Tensor& cache, const Tensor& newest, std::int64_t length);
 /// The first `length` tokens of such a result or of a cache, contiguous.
 Tensor tokens_before(Tape& tape, const Tensor& cache, std::int64_t length);
 /// The causal softmax weights [B, H, T, T] of q [B, T, H, D] and k [B, T, Hkv, D], with a `window` on so many newest

@@ -95,7 +95,7 @@ LayerSetting step_floor_setting(double value) {
 }
 
 Var Layer::step(Tape& tape, const Var& x, LayerState& state) {
-  ++state.position;
+  state.position += x.shape()[1];
   return forward(tape, x, {});
 }
 

@@ -61,9 +61,10 @@ class LinearAttention final : public Layer {
   /// The sum of v k^T.
   std::vector<StateTensor> state_parts() const override { return {{"state", state_shape(1).tail()}}; }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
+    state.position += x.shape()[1];
     return run(tape, x, state.get("state"), true);
   }
+  bool steps_together() const override { return true; }
 
  private:
   /// Storage of queries, keys, values and readout for such an input.

@@ -87,9 +87,10 @@ class Mamba final : public Layer {
     return {{"state", {config_.inner, config_.states}}, {"convolution", {config_.convolution - 1, config_.inner}}};
   }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
+    state.position += x.shape()[1];
     return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
+  bool steps_together() const override { return true; }
 
  private:
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {

@@ -47,9 +47,12 @@ class LayerOfParts : public Layer {
   Var step(Tape& tape, const Var& x, LayerState& state) override {
     const std::int64_t position = state.position;
     return combine(tape, x, [&](Layer& layer, const Var& in) {
-      state.position = position;  // each part counts the token
+      state.position = position;  // each part counts the tokens
       return layer.step(tape, in, state);
     });
+  }
+  bool steps_together() const override {
+    return std::ranges::all_of(parts_, [](const Part& part) { return part.layer->steps_together(); });
   }
 
  protected:

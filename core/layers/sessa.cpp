@@ -257,8 +257,8 @@ class Sessa final : public Layer {
     make_room(state, {"keys", "values"});
     const Branches branches = enter(tape, x, Storage::wide);
     auto [heads, feedback] = project(tape, branches.u, position, Storage::wide);
-    heads.k = tape.constant(append_token(tape, state.get("keys"), heads.k.value, position + 1));
-    heads.v = tape.constant(append_token(tape, state.get("values"), heads.v.value, position + 1));
+    heads.k = tape.constant(append_tokens(tape, state.get("keys"), heads.k.value, position + 1));
+    heads.v = tape.constant(append_tokens(tape, state.get("values"), heads.v.value, position + 1));
     const Var f = read(tape, heads, Storage::wide);
     if (tape.wants("attn")) tape.hook("attn", newest_weights(tape, heads.q.value, heads.k.value, scale()));
     const Var s = config_.feedback ? step_solution(tape, feedback, f, state) : f;
@@ -547,7 +547,7 @@ class Sessa final : public Layer {
       tape.backend().copy(copy, columns);
       return copy.reshaped({batch, 1, 1, width});
     };
-    const Tensor keys = append_token(tape, state.get("feedback_keys"), whole(feedback.k.value), past + 1);
+    const Tensor keys = append_tokens(tape, state.get("feedback_keys"), whole(feedback.k.value), past + 1);
     Var s = f;
     if (past > 0) {
       const Var seen_keys = tape.constant(tokens_before(tape, keys, past));
@@ -565,7 +565,7 @@ class Sessa final : public Layer {
       tape.hook("routed", routed.value);
       s = add(tape, f, multiply(tape, gamma, tape.reshape(routed, f.shape())));
     }
-    append_token(tape, state.get("solution"), s.value.reshaped({batch, 1, 1, width}), past + 1);
+    append_tokens(tape, state.get("solution"), s.value.reshaped({batch, 1, 1, width}), past + 1);
     return s;
   }
   double scale() const { return 1.0 / (config_.temperature * std::sqrt(static_cast<double>(config_.head_width()))); }

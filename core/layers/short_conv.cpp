@@ -37,9 +37,10 @@ class ShortConv final : public Layer {
   Var forward(Tape& tape, const Var& x, const Tensor&) override { return mix(tape, x, {}); }
   std::vector<StateTensor> state_parts() const override { return {{"history", {config_.taps - 1, config_.width}}}; }
   Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
+    state.position += x.shape()[1];
     return mix(tape, x, state.find("history"));
   }
+  bool steps_together() const override { return true; }
 
  private:
   Var mix(Tape& tape, const Var& x, const Tensor& history) const {

@@ -111,8 +111,10 @@ class Model {
   /// A prompt at once: returns the logits of `forward` and fills `state`, which must be new, with the state of every
   /// layer after the prompt, so that `step` continues it (Echo 3.2.2, prefix mode). The states come from the inputs of
   /// this pass: in prefix mode inputs of layers above `ska` depend on the whole prompt, in `step` on earlier tokens
-  /// only.
-  Var prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelState& state);
+  /// only. With `Asked::last_token` the logits [B,1,V] of that alone.
+  enum class Asked { every_token, last_token };
+  Var prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelState& state,
+              Asked asked = Asked::every_token);
   /// The same without logits: only the branches that the state has, and no head.
   void advance(Tape& tape, const Tensor& tokens, ModelState& state);
 
@@ -138,6 +140,7 @@ class Model {
   /// The same, block by block, with gradient checkpointing for the first `recomputed_` blocks.
   Stream run_blocks(Tape& tape, Stream stream, const Tensor& mask, std::size_t first, std::size_t last);
   Stream step_branches(Tape& tape, const Tensor& tokens, ModelState& state);
+  static Stream at_last_token(Tape& tape, const Stream& stream);
   Var last_state(Tape& tape, const Stream& stream);
   /// [x, embedding] for a branch that reads both. Throws Error(bad_input) in a pass that began at a later branch.
   Var with_embedding(Tape& tape, const Var& x) const;

@@ -102,8 +102,7 @@ Tensor prefilled(Trainer& trainer, const std::vector<int>& tokens, ModelState& s
   tape.begin(false);
   const Tensor given = uploaded(tape, {1, length}, DType::i32, tokens.data());
   const Tensor mask = uploaded(tape, {1, length}, DType::u8, std::vector<std::uint8_t>(tokens.size(), 1).data());
-  const Tensor all = trainer.model().prefill(tape, given, mask, state).value;
-  return all.reshaped({length, all.columns()}).at(length - 1);
+  return trainer.model().prefill(tape, given, mask, state, Model::Asked::last_token).value;
 }
 
 }  // namespace
@@ -132,9 +131,14 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
     logits = model.step(tape, input.device(), state).value;
     rank_first();
   });
-  const auto read = [&](int token) {
+  StepProgram reading(tape, state, [&] {  // what is read before the last token needs no answer
+    input.queue_upload();
+    tape.begin(false);
+    model.advance(tape, input.device(), state);
+  });
+  const auto read = [&](int token, StepProgram& program) {
     input.host<std::int32_t>()[0] = token;
-    step.run();
+    program.run();
     backend.synchronize();
   };
   // The logits leave a device that ranks them only where the first tokens do not decide.
@@ -151,13 +155,14 @@ void generate(Trainer& trainer, std::span<const int> beginning, const Generation
     rank_first();
     backend.synchronize();
   } else {
-    for (const int token : whole) read(token);
+    for (const int token : std::span(whole).first(whole.size() - 1)) read(token, reading);
+    read(whole.back(), step);
   }
   if (options.keeps_scale) state.keep_scales();
   for (std::int64_t written = 0; written < options.count; ++written) {
     const int token = draw_token(model.vocab(), rank, options, random);
     if (!take(token)) return;
-    read(token);
+    if (written + 1 < options.count) read(token, step);
   }
 }
 

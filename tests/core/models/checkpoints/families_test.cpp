@@ -328,6 +328,22 @@ struct RandomModel {
     }
     return all;
   }
+  /// The last answer to the first `prompt` tokens, read at once, and those to the tokens behind it.
+  std::vector<double> prompted(std::size_t prompt) {
+    Arena arena(*backend);
+    Tape tape(*backend, arena);
+    ModelState state = model.make_state(*backend, store.dtype(), 1);
+    tape.begin(false);
+    const std::vector<int> beginning(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(prompt));
+    std::vector<double> all =
+        store.download(model.prefill(tape, input(tape, beginning), {}, state, Model::Asked::last_token).value);
+    for (std::size_t t = prompt; t < tokens.size(); ++t) {
+      tape.begin(false);
+      const std::vector<double> one = store.download(model.step(tape, input(tape, {tokens[t]}), state).value);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
   Tensor input(Tape& tape, const std::vector<int>& of) const {
     const Tensor made = tape.scratch({1, static_cast<std::int64_t>(of.size())}, DType::i32);
     backend->upload(made, of.data());
@@ -381,6 +397,14 @@ TEST_P(Families, StepAsTheyReadWholeSequences) {
   const std::vector<double> whole = random.logits();
   EXPECT_TRUE(std::ranges::all_of(whole, [](double one) { return std::isfinite(one); }));
   EXPECT_LE(error_between(random.stepped(), whole), 1e-10);
+}
+
+TEST_P(Families, GoOnBehindAPromptThatIsReadAtOnce) {
+  RandomModel random(GetParam().config, DType::f64);
+  constexpr std::size_t prompt = 7;
+  const std::vector<double> whole = random.logits();
+  const auto first = whole.begin() + static_cast<std::ptrdiff_t>((prompt - 1) * whole.size() / tokens.size());
+  EXPECT_LE(error_between(random.prompted(prompt), {first, whole.end()}), 1e-10);
 }
 
 TEST_P(Families, HaveGradientsThatAreDifferences) {
