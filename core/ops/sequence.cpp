@@ -61,11 +61,16 @@ namespace {
 constexpr double where_silu_is_straight = 1000.0;
 
 /// Where a convolution's results go.
-Var convolved_like(Tape& tape, const Check& check, const Var& x, const Var& weight, const Var& bias) {
+Var convolved_like(Tape& tape, const Check& check, const Var& x, const Var& weight, const Var& bias,
+                   const Tensor& history) {
   check.rows("x", x.value, {Check::any, Check::any, Check::any}, x.value.dtype);
   check.tensor("weight", weight.value, {x.shape().last(), 1, Check::any});
   if (bias.defined()) check.tensor("bias", bias.value, {x.shape().last()});
-  return tape.result(x.shape(), x.value.dtype, {x, weight, bias});
+  if (history.defined()) check.tensor("history", history, {x.shape()[0], weight.shape()[2] - 1, x.shape().last()});
+  const Var y = tape.result(x.shape(), x.value.dtype, {x, weight, bias});
+  check.that(!history.defined() || !tape.wants_gradient(y),
+             "no gradient is kept through a history; begin the tape without recording");
+  return y;
 }
 
 /// Memory for the sums before SiLU, where the gradient reads them.
@@ -76,10 +81,7 @@ Tensor sums_of(Tape& tape, const Var& x, bool keeps) {
 Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu,
                 const UnitHeads& heads = {}) {
   const Check check(tape, "causal_conv", widened(x.value.dtype));
-  const Var y = convolved_like(tape, check, x, weight, bias);
-  if (history.defined()) check.tensor("history", history, {x.shape()[0], weight.shape()[2] - 1, x.shape().last()});
-  check.that(!history.defined() || !tape.wants_gradient(y),
-             "no gradient is kept through a history; begin the tape without recording");
+  const Var y = convolved_like(tape, check, x, weight, bias, history);
   const Tensor before = sums_of(tape, x, !silu || tape.backend().causal_conv_kept(x.value) > 0);
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, heads, y.value);
   if (!silu) {
@@ -115,16 +117,14 @@ Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t w
 
 std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history,
                                    const Var& steps, const Var& steps_bias, const StepRange& range) {
-  if (history.defined())
-    return {causal_conv(tape, x, weight, bias, history), softplus_bias(tape, steps, steps_bias, range)};
   const DType dtype = widened(x.value.dtype);
   const Check check(tape, "conv_with_steps", dtype);
   check.rows("steps", steps.value, x.shape().with_last(steps.shape().last()), x.value.dtype);
   check.tensor("steps_bias", steps_bias.value, {steps.shape().last()});
-  const std::array<Var, 2> y{convolved_like(tape, check, x, weight, bias),
+  const std::array<Var, 2> y{convolved_like(tape, check, x, weight, bias, history),
                              tape.result(steps.shape(), dtype, {steps, steps_bias})};
   const Convolution conv{x.value, weight.value, bias.value,
-                         sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0)};
+                         sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0), history};
   const StepSizes sizes{steps.value, steps_bias.value, range};
   tape.backend().conv_with_steps(conv, y[0].value, sizes, y[1].value);
   tape.record(
