@@ -54,6 +54,7 @@ struct PaletteState {
   int chosen = 0;                         ///< line of the list
   int generation = 0;                     ///< a new number makes the field reload its text
   std::optional<TextStretch> selected{};  ///< when the field gets the keyboard focus: the first value of the example
+  std::vector<RunNote> notes{};           ///< of the run, as drawn last
 };
 
 /// The menu of a panel on a right click or the menu key.

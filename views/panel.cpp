@@ -101,9 +101,13 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   if (press.double_clicked) frame.commands.send(maximise.name, maximise.fields);
   // Without a figure the sentence is shown in its place. What does not fit is in the hint.
   if (const Rect text = rest(right - frame.px(8)); !figures.empty()) {
-    const std::string whole = frame.figures.second() ? figures.front().subtitle
-                                                     : panel.kind->subtitle(frame.seen(), frame.state.selection) +
-                                                           without_interventions(*panel.kind, frame.seen());
+    const auto is_here = [&](const RunNote& note) {
+      return note.figure == figures.front().id || note.figure == panel.kind->id;
+    };
+    const bool has_own = frame.figures.second() || std::ranges::any_of(frame.seen().notes, is_here);
+    const std::string whole = has_own ? figures.front().subtitle
+                                      : panel.kind->subtitle(frame.seen(), frame.state.selection) +
+                                            without_interventions(*panel.kind, frame.seen());
     const std::string shown = fitting_parts(canvas, whole, text.width, frame.px(small_size));
     row_text(frame.look, canvas, text, shown, {small_size, FontFace::regular, theme.faint, Anchor::start, true});
     if (press.hovered && shown != whole && mouse_place().x > left) hint_box(frame, row, whole);

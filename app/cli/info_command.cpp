@@ -37,6 +37,9 @@ json say_recipe(const Recipe& recipe, Output& output) {
   output.line(recipe.name, recipe.title == recipe.name ? "" : ": " + recipe.title);
   output.line("  seed ", recipe.seed, ", ", recipe.training.steps, " steps, ", recipe.commands.size(),
               " commands, task ", recipe.task.dump());
+  for (const RunNote& note : notes_of(recipe))
+    output.line("  note, step ", note.step, note.figure.empty() ? "" : " " + note.figure,
+                note.token < 0 ? "" : " token " + std::to_string(note.token), ": ", note.text);
   return series_of(recipe, output);
 }
 

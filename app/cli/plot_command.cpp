@@ -252,6 +252,7 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
     result["differs"] = figure.subtitle.substr(0, figure.subtitle.find(" · "));
     output.line(result["differs"].get<std::string>());
   }
+  if (!observation.notes.empty()) result["notes"] = note_list(parse_recipe(observation.recipe, "recipe"));
   if (!figure.table.empty()) result["table"] = table_json(figure);
   return result;
 }

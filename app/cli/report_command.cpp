@@ -218,6 +218,7 @@ std::string recipe_rows(const Observation& o) {
     if (!is_layer_setting(setting.key))
       rows += row_html(setting.label, number_text(setting.value) + " " + setting.unit);
   }
+  for (const RunNote& note : o.notes) rows += row_html("note, step " + grouped_number(note.step), note.text);
   return rows + row_html("seed", std::to_string(o.seed)) + row_html("computed on", o.device);
 }
 

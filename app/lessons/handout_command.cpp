@@ -217,24 +217,10 @@ std::string as_pdf(const Lesson& lesson, const std::vector<PrintedStep>& steps) 
 
 // As a page of a browser.
 
-/// Units of the SVG files.
-class Measure final : public Canvas {
-  void polyline(std::span<const Point>, const Stroke&) override {}
-  void polygon(std::span<const Point>, Color) override {}
-  void fill_rect(const Rect&, double, Color) override {}
-  void stroke_rect(const Rect&, double, const Stroke&) override {}
-  void fill_circle(Point, double, Color) override {}
-  void stroke_circle(Point, double, const Stroke&) override {}
-  void text(Point, std::string_view, const TextStyle&) override {}
-  void push_clip(const Rect&) override {}
-  void pop_clip() override {}
-  void color_grid(const Rect&, int, int, std::span<const Color>) override {}
-};
-
 /// A formula as a small picture of text on the line's baseline.
 std::string formula_html(const std::string& markup) {
   constexpr double size = 100, room = 10;  // in the picture's units
-  const MathText set = set_math(markup, size, FontFace::regular, Measure());
+  const MathText set = set_math(markup, size, FontFace::regular, Canvas());
   const double width = set.width + 2 * room, height = set.ascent + set.descent + 2 * room;
   const auto em = [&](double units) { return shortest(std::round(1e4 * units / size) / 1e4) + "em"; };
   std::string html = "<svg role=\"img\" aria-label=\"" + xml_escaped(markup) + "\" viewBox=\"0 0 " + shortest(width) +

@@ -57,29 +57,29 @@ constexpr double shift_of(Anchor anchor, double width) {
   return anchor == Anchor::start ? 0 : anchor == Anchor::middle ? width / 2 : width;
 }
 
-/// Abstract drawing surface. The position of a text is on its baseline. Colours have alpha. A canvas draws nothing
-/// outside of the innermost clip rectangle.
+/// A drawing surface; without a back end it only measures. The position of a text is on its baseline. Colours have
+/// alpha. A canvas draws nothing outside of the innermost clip rectangle.
 class Canvas {
  public:
   virtual ~Canvas() = default;
 
   /// An open line through the points, with round joins. Fewer than two points draw nothing.
-  virtual void polyline(std::span<const Point> points, const Stroke& stroke) = 0;
+  virtual void polyline(std::span<const Point> /*points*/, const Stroke& /*stroke*/) {}
   /// A filled polygon without an outline; convex, so that any back end can fill it.
-  virtual void polygon(std::span<const Point> points, Color fill) = 0;
-  virtual void fill_rect(const Rect& rect, double corner_radius, Color fill) = 0;
-  virtual void stroke_rect(const Rect& rect, double corner_radius, const Stroke& stroke) = 0;
-  virtual void fill_circle(Point centre, double radius, Color fill) = 0;
-  virtual void stroke_circle(Point centre, double radius, const Stroke& stroke) = 0;
+  virtual void polygon(std::span<const Point> /*points*/, Color /*fill*/) {}
+  virtual void fill_rect(const Rect& /*rect*/, double /*corner_radius*/, Color /*fill*/) {}
+  virtual void stroke_rect(const Rect& /*rect*/, double /*corner_radius*/, const Stroke& /*stroke*/) {}
+  virtual void fill_circle(Point /*centre*/, double /*radius*/, Color /*fill*/) {}
+  virtual void stroke_circle(Point /*centre*/, double /*radius*/, const Stroke& /*stroke*/) {}
   /// UTF-8 text; invalid bytes are drawn as U+FFFD.
-  virtual void text(Point place, std::string_view utf8, const TextStyle& style) = 0;
+  virtual void text(Point /*place*/, std::string_view /*utf8*/, const TextStyle& /*style*/) {}
   /// The runs of one text of this width, in one style except for their sizes. By default each is drawn by `text`; a
   /// canvas overrides it to keep them together as one text.
   virtual void text_runs(Point place, std::span<const TextRun> runs, double width, const TextStyle& style);
-  virtual void push_clip(const Rect& rect) = 0;
-  virtual void pop_clip() = 0;
+  virtual void push_clip(const Rect& /*rect*/) {}
+  virtual void pop_clip() {}
   /// A grid of colours stretched over `rect` with hard cell edges: rows * cols colours, row-major, row 0 on top.
-  virtual void color_grid(const Rect& rect, int rows, int cols, std::span<const Color> cells) = 0;
+  virtual void color_grid(const Rect& /*rect*/, int /*rows*/, int /*cols*/, std::span<const Color> /*cells*/) {}
 
   /// Width of the text on this canvas; by default from the built-in table for Inter. The layout uses it, so that a
   /// canvas with a wider font clips no text.

@@ -126,3 +126,58 @@ def test_the_callback_of_transformers_writes_states_and_logs_once(module: Module
     info = call("info", tmp_path / "afterglow")
     assert [one["step"] for one in info["states"]] == [2, 4]
     assert [(curve["name"], curve["points"]) for curve in info["curves"]] == [("loss", 4)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_real_trainer_is_followed_and_its_states_are_its_checkpoints(tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    torch.manual_seed(0)
+    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
+        vocab_size=40, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=8, max_position_embeddings=64))
+    rows = [{"input_ids": ids, "labels": ids} for ids in torch.randint(0, 40, (32, 12))]
+    args = transformers.TrainingArguments(output_dir=str(tmp_path), max_steps=6, save_steps=2, logging_steps=1, use_cpu=True,
+                                          report_to=[], per_device_train_batch_size=4, disable_tqdm=True)
+    callback = afterglow.TrainerCallback(every=2, sample=[1, 2, 3])
+    transformers.Trainer(model=model, args=args, train_dataset=rows, callbacks=[callback]).train()
+    for folder in (tmp_path, tmp_path / "afterglow"):
+        info = call("info", folder)
+        assert [one["step"] for one in info["states"]] == [2, 4, 6]
+        assert {"loss", "learning_rate", "grad_norm"} <= {curve["name"] for curve in info["curves"]}
+    for step in (2, 4, 6):
+        own = afterglow.load_tensors(tmp_path / "afterglow" / f"step-{step}" / "model.safetensors")
+        for name, value in afterglow.load_tensors(tmp_path / f"checkpoint-{step}" / "model.safetensors").items():
+            np.testing.assert_array_equal(own[name], value, err_msg=f"{name} of step {step}")
+    tokens = torch.tensor([[1, 2, 3, 4]])
+    with torch.no_grad():
+        expected = model(input_ids=tokens).logits.numpy()
+    for place in (tmp_path / "checkpoint-6", tmp_path / "afterglow" / "step-6"):
+        np.testing.assert_allclose(afterglow.open(place).forward(tokens), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_real_lightning_training_is_followed(tmp_path: Path) -> None:
+    torch, lightning = pytest.importorskip("torch"), pytest.importorskip("lightning.pytorch")
+    transformers = pytest.importorskip("transformers")
+
+    class Own(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = transformers.MambaForCausalLM(transformers.MambaConfig(
+                vocab_size=40, hidden_size=16, state_size=4, num_hidden_layers=2, expand=2, conv_kernel=4))
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            loss = self.model(input_ids=batch, labels=batch).loss
+            self.log("loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+    trainer = lightning.Trainer(max_steps=4, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, callbacks=[afterglow.LightningCallback(tmp_path / "run", every=2)])
+    trainer.fit(Own(), torch.utils.data.DataLoader(torch.randint(0, 40, (16, 8)), batch_size=4))
+    info = call("info", tmp_path / "run")
+    assert [one["step"] for one in info["states"]] == [2, 4]
+    assert [curve["name"] for curve in info["curves"]] == ["loss"]

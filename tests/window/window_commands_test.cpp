@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/window/film/film_files.h"
 #include "app/window/keys.h"
@@ -623,6 +624,23 @@ TEST_F(WindowCommandsTest, AViewThatMakesNoSenseChangesNothing) {
     EXPECT_EQ(page.workspace, "koopman") << value;
     page.notes.clear();
   }
+}
+
+TEST_F(WindowCommandsTest, ANoteIsTypedInThePalette) {
+  run("palette", R"({"text": "note text=\"\" step=120"})");
+  ASSERT_TRUE(page.palette.is_open && page.palette.selected);
+  page.palette.text.insert(static_cast<std::size_t>(page.palette.selected->begin), "it = falls");
+  palette_key(page, engine, ListKey::accept);
+  EXPECT_EQ(followed(), "note {\"step\":120,\"text\":\"it = falls\"}\n");
+  EXPECT_EQ(typed_note(std::vector<RunNote>{{.text = "a \"quote\""}}, 1), R"(note text="a 'quote'" number=1)");
+  const std::vector<RunNote> notes{{.text = "here", .step = 12}};
+  std::set<std::string> values;
+  for (const PaletteLine& line : palette_matches("note 1", {}, notes)) values.insert(line.name + " " + line.value);
+  EXPECT_TRUE(values.contains(R"(note {"remove":1})")) << "all notes are listed";
+  EXPECT_TRUE(values.contains(R"(palette {"text":"note text=\"here\" number=1"})"));
+  const std::optional<Command> key = command_for({.key = "W"});
+  ASSERT_TRUE(key);
+  EXPECT_EQ(key->name + " " + key->value, R"(palette {"text": "note text=\"\""})");
 }
 
 }  // namespace

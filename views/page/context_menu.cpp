@@ -4,6 +4,7 @@
 
 #include "core/engine/observation/causes_view.h"
 #include "core/figure/readout.h"
+#include "core/io/number_text.h"
 #include "views/page/page.h"
 #include "views/panel.h"
 #include "views/panels/panel_draws.h"
@@ -112,6 +113,10 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
         item("Export its numbers", "", "export", {{"plot", plot->plot}, {"formats", json::array({"csv"})}}));
     items.push_back(item("Copy a description", "Ctrl+Alt+C", "copy", {{"what", "words"}, {"plot", plot->plot}}));
     add_plot_items(frame, menu, *plot, items);
+    std::string place = "figure=" + plot->plot;
+    if (!menu.plot.empty() && menu.x && menu.y)
+      place += " x=" + number_text(*menu.x, 6) + " y=" + number_text(*menu.y, 6);
+    items.push_back(item("Write a note here…", "W", "palette", {{"text", typed_note({}, 0, place)}}));
   }
   items.push_back(item("Copy the set-up command", "", "copy", {{"what", "setup"}}));
   const std::vector<Figure>& figures = frame.figures.figures(*panel->kind, frame.observation, frame.state.selection);

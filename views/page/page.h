@@ -98,6 +98,12 @@ struct PaletteLine {
 };
 /// Lines that match the typed text, best first: every word must occur in name, title or meaning. Without a text only
 /// the commands.
-std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {});
+std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {},
+                                         std::span<const RunNote> notes = {});
+/// The part of a typed command that the user replaces first: the value after the first "=", without its quotes.
+TextStretch first_value(const std::string& text);
+/// The command `note` as the user types it: of the note with this number, or with 0 of a new one on a place,
+/// "step=120".
+std::string typed_note(std::span<const RunNote> notes, std::size_t number, const std::string& place = "");
 
 }  // namespace afterglow

@@ -100,14 +100,6 @@ std::string typed_text(const json& example, const std::string& prefix = "") {
   return text;
 }
 
-/// The part of such a text that the user replaces first: the value after the first "=", without its quotes.
-TextStretch first_value(const std::string& text) {
-  const std::size_t equals = std::min(text.find('='), text.size() - 1);
-  const bool is_quoted = text.find('"', equals) == equals + 1;
-  const std::size_t begin = equals + (is_quoted ? 2 : 1), end = text.find(is_quoted ? '"' : ' ', begin);
-  return {static_cast<int>(begin), static_cast<int>(std::min(end, text.size()))};
-}
-
 /// A command's meaning without JSON braces and quotes.
 std::string readable(std::string_view meaning) {
   std::string text;
@@ -176,7 +168,7 @@ void close(PageState& state) { state.palette = {}; }
 /// Runs the line, or puts its example into the field if it needs a value.
 void accept(PageState& state, CommandQueue& commands) {
   const Typed typed = typed_parts(state.palette.text);
-  const std::vector<PaletteLine> matches = palette_matches(state.palette.text, state.layouts);
+  const std::vector<PaletteLine> matches = palette_matches(state.palette.text, state.layouts, state.palette.notes);
   if (matches.empty()) return;
   const PaletteLine& line =
       matches[static_cast<std::size_t>(std::clamp(state.palette.chosen, 0, static_cast<int>(matches.size()) - 1))];
@@ -213,7 +205,21 @@ void draw_line(const Frame& frame, Canvas& canvas, const PaletteLine& spec, cons
 
 }  // namespace
 
-std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts) {
+TextStretch first_value(const std::string& text) {
+  const std::size_t equals = std::min(text.find('='), text.size() - 1);
+  const bool is_quoted = text.find('"', equals) == equals + 1;
+  const std::size_t begin = equals + (is_quoted ? 2 : 1), end = text.find(is_quoted ? '"' : ' ', begin);
+  return {static_cast<int>(begin), static_cast<int>(std::min(end, text.size()))};
+}
+
+std::string typed_note(std::span<const RunNote> notes, std::size_t number, const std::string& place) {
+  std::string words = number > 0 ? notes[number - 1].text : "";
+  std::ranges::replace(words, '"', '\'');  // which would end the text
+  return "note text=\"" + words + "\" " + (number > 0 ? "number=" + std::to_string(number) : place);
+}
+
+std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts,
+                                         std::span<const RunNote> notes) {
   std::vector<std::string> words;
   std::istringstream typed(lower_case(typed_parts(text).words));
   for (std::string word; typed >> word;) words.push_back(word);
@@ -236,6 +242,12 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
     std::ranges::for_each(ready_lines(), add);
     for (const auto& [name, layout] : layouts)
       add(ready_line("layout", {{"choose", name}}, "Layout " + name, "Opens a layout that you saved."));
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      const std::string number = std::to_string(i + 1);
+      add(ready_line("palette", {{"text", typed_note(notes, i + 1)}}, "Note " + number + ": " + notes[i].text,
+                     "step " + std::to_string(notes[i].step) + " " + notes[i].figure + notes[i].label));
+      add(ready_line("note", {{"remove", i + 1}}, "Remove note " + number, notes[i].text));
+    }
   }
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<PaletteLine> list;
@@ -244,7 +256,7 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
 }
 
 void palette_key(PageState& state, CommandQueue& commands, ListKey key) {
-  const int last = static_cast<int>(palette_matches(state.palette.text, state.layouts).size()) - 1;
+  const int last = static_cast<int>(palette_matches(state.palette.text, state.layouts, state.palette.notes).size()) - 1;
   if (key == ListKey::up) state.palette.chosen = std::max(0, state.palette.chosen - 1);
   if (key == ListKey::down) state.palette.chosen = std::clamp(state.palette.chosen + 1, 0, std::max(0, last));
   if (key == ListKey::accept) accept(state, commands);
@@ -257,7 +269,8 @@ void draw_palette(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const double width = std::min(frame.px(640), all.width - frame.px(32)), line = frame.px(32), head = frame.px(48);
-  const std::vector<PaletteLine> matches = palette_matches(palette.text, frame.state.layouts);
+  palette.notes = frame.seen().notes;
+  const std::vector<PaletteLine> matches = palette_matches(palette.text, frame.state.layouts, palette.notes);
   const std::size_t shown = std::min(matches.size(), shown_lines);
   const Rect box{(all.width - width) / 2, std::round(frame.px(72)), width,
                  head + static_cast<double>(std::max<std::size_t>(shown, 1)) * line + frame.px(10)};

@@ -156,6 +156,28 @@ double draw_comparison(Frame& frame, const Rect& area) {
   return y + frame.px(34) - area.y;
 }
 
+/// The notes of the run; a click changes one.
+double draw_note_list(Frame& frame, const Rect& area) {
+  const Theme& theme = *frame.look.theme;
+  FigureCanvas canvas = frame.look.canvas();
+  double y = area.y + section_head(frame, area, "Notes");
+  for (std::size_t i = 0; i < frame.seen().notes.size(); ++i) {
+    const RunNote& note = frame.seen().notes[i];
+    const std::string where = note.token >= 0 ? note.label + "  " : grouped_number(note.step) + "  ";
+    const std::vector<std::string> lines =
+        wrapped_text(canvas, where + note.text, area.width, frame.px(small_size), FontFace::regular, 3);
+    const double height = frame.px(17) * static_cast<double>(lines.size()) + frame.px(3);
+    ImGui::PushID(static_cast<int>(i));
+    const Press press = press_area("note", {area.x, y, area.width, height});
+    ImGui::PopID();
+    text_lines(frame.look, canvas, {area.x, y, area.width, 0}, lines, frame.px(17),
+               {small_size, FontFace::regular, press.hovered ? theme.text : theme.dim, Anchor::start});
+    if (press.clicked) frame.commands.send("palette", {{"text", typed_note(frame.seen().notes, i + 1)}});
+    y += height;
+  }
+  return y - area.y;
+}
+
 /// The wheel scrolls the column if no slider has used it.
 void scroll_by_wheel(Frame& frame) {
   const ImGuiIO& io = ImGui::GetIO();
@@ -186,6 +208,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
     for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
     y += frame.px(14);
   }
+  if (!o.notes.empty()) y += draw_note_list(frame, rest()) + frame.px(14);
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
   if (const double used = has_sliders ? draw_interference(frame, rest()) : 0; used > 0) y += used + frame.px(14);
   const auto is_shown = [&](const Setting& one) { return has_sliders || shows_control(frame.state, one.key); };

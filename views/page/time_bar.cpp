@@ -1,6 +1,5 @@
 // The tokens of the traced sequence as chips, and the steps of the training as a line that the user can drag.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/figure/axis.h"
@@ -92,6 +91,31 @@ bool has_present_answers(const Frame& frame) {
   return frame.seen().trace->step == frame.seen().step || has(frame.state.asked, Analysis::trace);
 }
 
+/// The number of the last note on a token of the inspected sequence; 0 without one.
+std::size_t note_of_token(const Observation& o, int token) {
+  const std::string& label = o.trace->tokens[static_cast<std::size_t>(token)].label;
+  std::size_t number = o.notes.size();
+  for (; number > 0; --number) {
+    const RunNote& note = o.notes[number - 1];
+    if (note.token == token && (note.label.empty() || note.label == label)) break;
+  }
+  return number;
+}
+
+/// Marks the corner of a chip with a note, which the pointer reads; the right button changes it, or writes one.
+void draw_token_note(Frame& frame, Canvas& canvas, int token, const Rect& chip, bool is_under) {
+  const std::size_t number = note_of_token(frame.seen(), token);
+  const double size = std::min(frame.px(7), 0.6 * chip.width);
+  const Point corner[] = {{chip.right() - size, chip.y}, {chip.right(), chip.y}, {chip.right(), chip.y + size}};
+  if (number > 0) canvas.polygon(corner, frame.look.theme->accent);
+  if (number > 0 && is_under) hint_box(frame, chip, frame.seen().notes[number - 1].text);
+  if (!is_under || !ImGui::IsMouseClicked(1)) return;
+  const std::string& label = frame.seen().trace->tokens[static_cast<std::size_t>(token)].label;
+  const std::string place =
+      "token=" + std::to_string(token) + (label.find('"') == label.npos ? " label=\"" + label + '"' : "");
+  frame.commands.send("palette", {{"text", typed_note(frame.seen().notes, number, place)}});
+}
+
 void draw_tokens(Frame& frame, const Rect& area) {
   const auto& trace = frame.seen().trace;
   FigureCanvas canvas = frame.look.canvas();
@@ -124,6 +148,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
       row_text(frame.look, canvas, chip, text, {tiny_size, FontFace::mono, frame.look.theme->faint, Anchor::middle});
     } else {
       draw_token_chip(frame, canvas, trace->tokens[static_cast<std::size_t>(t)], chip, {t == selected, t == under});
+      draw_token_note(frame, canvas, t, chip, t == under);
     }
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
@@ -149,7 +174,7 @@ void draw_marks(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Theme& theme = *frame.look.theme;
   const std::vector<Mark> marks = marks_by_step(frame.seen());
   for (std::size_t i = 0; i < marks.size(); ++i) {
-    const Color ink = marks[i].step > frame.seen().step ? theme.dim : theme.warning;
+    const Color ink = marks[i].note > 0 ? theme.accent : marks[i].step > frame.seen().step ? theme.dim : theme.warning;
     const double x = scale.x(static_cast<double>(marks[i].step));
     canvas.fill_rect({x, scale.area.y, std::max(1.0, frame.px(1)), scale.area.height}, 0, ink);
     const double end = i + 1 < marks.size() ? scale.x(static_cast<double>(marks[i + 1].step)) : scale.area.right();
@@ -235,7 +260,7 @@ void draw_ranges(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   if (o.oldest_step > 0) hatch(frame, canvas, range(0, o.oldest_step), faded(theme.panel, 0.9));
 }
 
-/// "Rebuilding step 460 of 1,000 · 30 s left", in the part of the bar with most room.
+/// "Rebuilding step 460 of 1,000 · 30 s left", at the end of the bar that is farther away.
 void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   const Observation& o = frame.seen();
   if (o.rebuilds_to < 0) return;
@@ -247,18 +272,12 @@ void draw_rebuilding(const Frame& frame, Canvas& canvas, const TimeScale& scale)
     text += " · " +
             grouped_number(std::llround(std::ceil(static_cast<double>(o.rebuilds_to - o.step) / o.steps_per_second))) +
             " s left";
-  // In the widest of the three parts, so that the sentence fits.
-  const std::array<double, 4> ends{area.x, now, aim, area.right()};
-  std::size_t widest = 0;
-  for (std::size_t i = 1; i < 3; ++i) {
-    if (ends[i + 1] - ends[i] > ends[widest + 1] - ends[widest]) widest = i;
-  }
-  row_text(frame.look, canvas,
-           {ends[widest] + frame.px(8), area.y, ends[widest + 1] - ends[widest] - frame.px(16), area.height}, text,
-           {small_size, FontFace::semibold, frame.look.theme->text, widest == 0 ? Anchor::end : Anchor::start});
+  row_text(frame.look, canvas, {area.x + frame.px(8), area.y, area.width - frame.px(16), area.height}, text,
+           {small_size, FontFace::semibold, frame.look.theme->text,
+            now > area.x + area.width / 2 ? Anchor::start : Anchor::end});
 }
 
-/// Events near the pointer: a change, or the branch of another run.
+/// Events near the pointer: a change, a note, or the branch of another run.
 std::string event_hint(const Frame& frame, const TimeScale& scale, double x) {
   const auto is_near = [&](std::int64_t step) {
     return std::abs(scale.x(static_cast<double>(step)) - x) <= frame.px(4);
@@ -315,6 +334,14 @@ void draw_steps(Frame& frame, const Rect& area) {
   draw_rebuilding(frame, canvas, scale);
   const Press press = press_area("steps", area);
   scrub(frame, press, scale);
+  if (press.hovered && ImGui::IsMouseClicked(1)) {
+    std::size_t number = 0;
+    for (const Mark& mark : marks_by_step(o)) {
+      if (std::abs(scale.x(static_cast<double>(mark.step)) - mouse_place().x) <= frame.px(4)) number = mark.note;
+    }
+    const std::string place = "step=" + std::to_string(scale.step(mouse_place().x));
+    frame.commands.send("palette", {{"text", typed_note(o.notes, number, place)}});
+  }
   if (press.hovered || press.held) {
     const double x = std::clamp(mouse_place().x, area.x, area.right());
     canvas.fill_rect({x, area.y, std::max(1.0, frame.px(1)), area.height}, 0, theme.text);

@@ -2,6 +2,7 @@
 #include "views/plots/plot_kinds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
@@ -128,6 +129,22 @@ std::string heading_of(const PlotKind& kind, const Figure& figure, const Observa
   return heading;
 }
 
+/// On a step a mark over every axis of steps, of which curves of the training have their own; on the figure at its
+/// place, at the step of its numbers, or under the title. The chips of the tokens show the others.
+void add_notes(Figure& figure, const PlotKind& kind, bool is_first, const Observation& o) {
+  const bool is_over_steps = figure.x.label == "step", has_marks = figure.id.starts_with("training_");
+  for (const RunNote& note : o.notes) {
+    const bool is_of_now = is_over_steps || note.step == step_of(kind, o), is_here = note.figure == figure.id;
+    if (is_over_steps && !has_marks && note.token < 0 && note.figure.empty())
+      figure.events.push_back({static_cast<double>(note.step), note.text, Role::accent});
+    if (is_here && is_of_now && std::isfinite(note.x + note.y))
+      figure.text_labels.push_back({note.x, note.y, "← " + note.text, Role::accent, Anchor::start, true});
+    else if (is_here || (is_first && note.figure == kind.id))
+      figure.subtitle = (is_of_now ? "" : "step " + grouped_number(note.step) + ": ") + note.text +
+                        (figure.subtitle.empty() ? "" : " · " + figure.subtitle);
+  }
+}
+
 }  // namespace
 
 std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
@@ -138,6 +155,7 @@ std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& ob
     figure.provenance = provenance_of(observation);
     figure.heading = heading_of(kind, figure, observation);
     figure.subtitle += without_interventions(kind, observation);
+    add_notes(figure, kind, &figure == figures.data(), observation);
   }
   return figures;
 }

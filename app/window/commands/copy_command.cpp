@@ -19,24 +19,14 @@ namespace {
 
 using nlohmann::json;
 
-/// Whether both objects have the same fields, so that single fields can be set.
-bool have_same_parts(const json& one, const json& other) {
-  if (one.type() != other.type() || one.size() != other.size() || !one.is_structured()) return false;
-  if (one.is_array()) return std::ranges::all_of(one, [](const json& part) { return part.is_structured(); });
-  for (const auto& item : one.items()) {
-    if (!other.contains(item.key())) return false;
-  }
-  return true;
-}
-
-/// One --set for each number that differs, or for the whole object where the fields differ.
-std::string changes_of(const std::string& path, const json& now, const json& before) {
-  if (now == before) return "";
-  if (!have_same_parts(now, before)) return " --set " + shell_quoted(path + "=" + now.dump());
+/// One --set for each field that differs, or for the whole part where that adds or removes some.
+std::string changes_of(const std::string& part, const json& now, const json& before) {
   std::string text;
-  for (const auto& [key, value] : now.items()) {
-    const json& was = now.is_array() ? before[std::stoul(key)] : before[key];
-    text += changes_of(path + "." + key, value, was);
+  for (const json& change : json::diff(before, now)) {
+    std::string path = part + change["path"].get<std::string>();
+    std::ranges::replace(path, '/', '.');
+    if (change["op"] != "replace" || path == part) return " --set " + shell_quoted(part + "=" + now.dump());
+    text += " --set " + shell_quoted(path + "=" + change["value"].dump());
   }
   return text;
 }

@@ -393,6 +393,7 @@ void open_palette(CommandContext& context, const json& value) {
   const std::string text = word(value, "text", "");
   const bool opens = !context.page.palette.is_open || !text.empty();
   context.page.palette = {opens, opens, text, 0, context.page.palette.generation + 1};
+  if (text.find('=') != std::string::npos) context.page.palette.selected = first_value(text);
   context.page.picker = {};
   context.page.help_is_open = false;
 }

@@ -11,6 +11,7 @@
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
 #include "core/engine/recipe/journal.h"
+#include "core/engine/recipe/run_notes.h"
 #include "core/io/training_log.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/step_picture.h"
@@ -45,7 +46,8 @@ struct TokenView {
 
 struct Mark {
   std::int64_t step = 0;
-  std::string text;  ///< "rate 3e-4 → 1e-3"
+  std::string text;      ///< "rate 3e-4 → 1e-3"
+  std::size_t note = 0;  ///< number of the user's note that it shows; 0: a change
 };
 
 struct NamedCurve {
@@ -211,6 +213,7 @@ struct RunStatus {
   std::vector<RunCurves> runs;     ///< the current run last, up to `step`; earlier ones and branches before it
   std::optional<RunCurves> ahead;  ///< the current run up to `latest_step` if that is beyond `step`
   std::vector<Event> events;
+  std::vector<RunNote> notes;
   std::string recipe;        ///< JSON text that reproduces this state
   std::uint64_t opened = 0;  ///< number of runs opened, including this one
   std::string view;          ///< JSON of the window's view if the run was opened from a figure; else empty

@@ -91,6 +91,7 @@ RunStatus status_of(const TrainingRun& run) {
   if (!run.folder()) now.settings = trainer.settings();  // `set` refuses to change what another program trains
   now.runs.push_back(run.curves());
   now.recipe = carried_text(recipe);
+  now.notes = notes_of(recipe);
   return now;
 }
 
@@ -145,6 +146,7 @@ void AnalysedRun::analyse_on_side_stream(Backend& backend, OverlappedWork meanwh
 }
 
 void AnalysedRun::take_commands(const Recipe& recipe) {
+  notes_of(recipe);  // refuses damaged ones
   for (const auto& [step, command] : recipe.commands) {
     const AnalysisSettings* settings = find_settings(command.name);
     const bool is_of_analysis = settings && settings->replay;
@@ -154,6 +156,16 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
     if (command.name == "measure") choose_part(value);
     if (is_of_analysis) settings->replay(subject_, value);
   }
+}
+
+void AnalysedRun::write_note(const nlohmann::json& value) {
+  const auto write = [this](const nlohmann::json& list) { note({"note", nlohmann::json{{"notes", list}}.dump()}); };
+  const auto change = [this, write, list = changed_notes(note_list(recipe()), value, step())]() -> Journal::Undo {
+    const nlohmann::json before = note_list(recipe());
+    write(list);
+    return [write, before] { write(before); };
+  };
+  journal().perform(Journal::Scope::inspection, change);
 }
 
 void AnalysedRun::note_settings(const AnalysisSettings& settings) {

@@ -89,6 +89,8 @@ class AnalysedRun : public TrainingRun, Immovable {  // its analyses hold pointe
   void ask_for(AnalysisSet analyses);
   /// Carries out `stop_when`; recorded in the recipe. Throws Error(bad_input).
   void choose_stop(const nlohmann::json& value);
+  /// Carries out `note`, which can be undone; recorded in the recipe. Throws Error(bad_input).
+  void write_note(const nlohmann::json& value);
   /// Why training must stop after this step, if it must: the condition of `stop_when` has begun to hold, or a ridge
   /// system is too ill-conditioned for float32, in which all devices factorise. The latter is judged at steps that
   /// depend on the recipe alone. Adds a mark to the curves.

@@ -107,6 +107,11 @@ struct SessionWorker::Commands {
         {"measure", ask},
         {"stop_when",
          [](SessionWorker& worker, const Command&, const json& value) { worker.run_->choose_stop(value); }},
+        {"note",
+         [](SessionWorker& worker, const Command&, const json& value) {
+           worker.run_->write_note(value);
+           worker.has_new_notes_ = true;
+         }},
         {"theory", [](SessionWorker& worker, const Command&, const json& value) {
            worker.run_->choose_theory(index_in(value, "layer", -1), index_in(value, "head", 0));
          }}};

@@ -69,7 +69,8 @@ bool SessionWorker::turn() {
 
 void SessionWorker::end() {
   constexpr double worth_keeping = 5;  // seconds of training; a finished run is always kept
-  if (!options_.at_end || !run_ || trained_ == 0 || (trained_ < worth_keeping && !is_over())) return;
+  if (!options_.at_end || !run_ || run_->folder()) return;
+  if (!has_new_notes_ && (trained_ == 0 || (trained_ < worth_keeping && !is_over()))) return;
   options_.at_end([&] {
     std::optional<Snapshot> kept = run_->failure().empty() ? std::nullopt : run_->kept_snapshot();
     return kept ? std::move(*kept) : present_snapshot();
@@ -195,6 +196,7 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   follows_ = run_->folder() && run_->step() == run_->latest_step();
   next_update_ = seconds() + 1;  // the folder has just been searched
   trained_ = 0;
+  has_new_notes_ = false;
   control_.rest(false);
   analyse_afresh();
   restart_clock();

@@ -118,6 +118,7 @@ class SessionWorker {
   double last_publication_ = -1e9;
   double step_began_ = 0;
   double trained_ = 0;  // seconds of training of the present run
+  bool has_new_notes_ = false;
 };
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
 // The time bar and the controls of the run, by mouse and keyboard.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -161,6 +161,27 @@ TEST_F(TimeBar, FromTheSlowestSpeedAClickGoesToTheFastest) {
   EXPECT_EQ(value_of_speed(0), "{\"by\":-1}");
   EXPECT_EQ(value_of_speed(10), "{\"by\":-1}");
   EXPECT_EQ(value_of_speed(1), "{\"to\":0}");
+}
+
+TEST_F(TimeBar, TheRightButtonWritesANoteOrChangesTheOneThere) {
+  const auto pressed = [&](double x, double y) {
+    window.mouse(x, y);
+    window.draw_page(2);
+    window.button(true, 1);
+    window.draw_page(2);
+    window.button(false, 1);
+    window.draw_page(2);
+    const std::vector<Command> sent = window.commands.take();
+    return sent.size() == 1 ? sent[0].name + " " + sent[0].value : "";
+  };
+  Observation noted = samples::rewound();
+  noted.notes = {{.text = "a key", .token = 1, .label = noted.trace->tokens[1].label},
+                 {.text = "the jump", .step = 300}};
+  show(noted);
+  EXPECT_EQ(pressed(place(300), 950), R"(palette {"text":"note text=\"the jump\" number=2"})");
+  EXPECT_THAT(pressed(place(100), 950), testing::StartsWith(R"(palette {"text":"note text=\"\" step=)"));
+  EXPECT_EQ(pressed(20, 915), R"(palette {"text":"note text=\"\" token=0 label=\")" +
+                                  samples::rewound().trace->tokens[0].label + R"(\""})");
 }
 
 }  // namespace

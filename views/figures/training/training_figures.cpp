@@ -40,8 +40,8 @@ Figure step_figure(const Observation& observation, std::string id, std::string t
 /// Changes, one mark for each step; after a rewind the present step, and grey marks for later ones.
 void add_marks(Figure& figure, const Observation& observation) {
   for (const Mark& mark : marks_by_step(observation)) {
-    const bool is_ahead = mark.step > observation.step;
-    figure.events.push_back({static_cast<double>(mark.step), mark.text, is_ahead ? Role::faint : Role::warning});
+    const Ink ink = mark.note > 0 ? Role::accent : mark.step > observation.step ? Role::faint : Role::warning;
+    figure.events.push_back({static_cast<double>(mark.step), mark.text, ink});
   }
   if (observation.ahead) add_moment(figure, static_cast<double>(observation.step), "now", Role::accent, Dash::solid);
 }
@@ -272,14 +272,17 @@ Figure rate_figure(const Observation& observation, const Selection& selection, C
 
 }  // namespace
 
-std::vector<Mark> marks_by_step(const Observation& observation) {
-  std::vector<Mark> joined;
-  if (observation.runs.empty()) return joined;
-  for (const Mark& mark : observation.ahead ? observation.ahead->marks : observation.runs.back().marks) {
-    if (!joined.empty() && joined.back().step == mark.step)
-      joined.back().text += ", " + mark.text;
-    else
-      joined.push_back(mark);
+std::vector<Mark> marks_by_step(const Observation& o) {
+  std::vector<Mark> marks, joined;
+  if (!o.runs.empty()) marks = o.ahead ? o.ahead->marks : o.runs.back().marks;
+  for (std::size_t i = 0; i < o.notes.size(); ++i) {
+    const RunNote& note = o.notes[i];
+    if (note.token < 0 && note.figure.empty()) marks.push_back({note.step, note.text, i + 1});
+  }
+  std::ranges::stable_sort(marks, {}, &Mark::step);
+  for (Mark& mark : marks) {
+    const bool is_same = !joined.empty() && joined.back().step == mark.step;
+    is_same ? joined.back().text += ", " + mark.text : joined.emplace_back(std::move(mark)).text;
   }
   return joined;
 }
@@ -325,6 +328,7 @@ std::vector<Figure> log_figures(const Observation& observation) {
       figure = std::prev(figures.end());
       figure->x.range = Range{0, static_cast<double>(observation.final_step)};
       add_moment(*figure, static_cast<double>(observation.step), "", Role::accent, Dash::solid);
+      add_marks(*figure, observation);
     }
     Line line = line_through(curve.name, Values(curve.steps), Values(curve.values), run_ink(figure->series.size()));
     figure->series.emplace_back(styled(line, {.marker = curve.steps.size() > 60 ? Marker::none : Marker::circle}));

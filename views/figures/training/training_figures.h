@@ -6,7 +6,7 @@
 
 namespace afterglow {
 
-/// The changes of the present run, also later ones; all changes at one step are one mark.
+/// The changes of the present run, also later ones, and the notes on steps; all at one step are one mark.
 std::vector<Mark> marks_by_step(const Observation& observation);
 SubtitleOfPlot training_subtitle;
 FiguresOfPlot training_figures;
