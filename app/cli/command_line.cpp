@@ -402,10 +402,6 @@ bool is_preset(const std::string& word) {
   return std::any_of(known.begin(), known.end(), [&](const Preset& one) { return one.name == word; });
 }
 
-bool is_lesson(const std::string& word) {
-  return std::ranges::any_of(shipped_lessons(), [&](const ShippedLesson& one) { return one.name == word; });
-}
-
 /// CLI11 also parses words and options of the window next to a command; without this check they would be ignored
 /// silently.
 void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>& files) {

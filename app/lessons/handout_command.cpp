@@ -304,6 +304,10 @@ std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps)
 
 }  // namespace
 
+bool is_lesson(const std::string& word) {
+  return std::ranges::any_of(shipped_lessons(), [&](const ShippedLesson& one) { return one.name == word; });
+}
+
 json handout(const HandoutOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (options.pdf.empty() && options.html.empty())

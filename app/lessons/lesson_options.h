@@ -21,6 +21,9 @@ struct HandoutOptions {
   std::filesystem::path pdf, html;
 };
 
+/// Whether it is the name of a lesson of the program.
+bool is_lesson(const std::string& word);
+
 nlohmann::json check(const CheckOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json grade(const GradeOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json handout(const HandoutOptions& options, const CommonOptions& common, Output& output);

@@ -96,6 +96,7 @@ std::vector<Command> change_selection(Selection& selection, const json& value) {
   s.power = integer("power", s.power, -1, 64);
   s.all_heads = fields.flag("all_heads", s.all_heads);
   s.scaled = fields.flag("scaled", s.scaled);
+  s.only_difference = fields.flag("only_difference", s.only_difference);
   s.change = fields.flag("change", s.change);
   std::vector<std::string> arithmetics{"run"};  // -1, then the indices of the others
   for (const Arithmetic one : all_arithmetics) arithmetics.emplace_back(name_of(one));

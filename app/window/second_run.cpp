@@ -28,6 +28,13 @@ std::shared_ptr<const Observation> SecondRun::observe(const Observation& first, 
   return seen_;
 }
 
+void SecondRun::swap(std::unique_ptr<ObservationSource>& first) {
+  std::swap(source_, first);
+  seen_ = source_->observe();
+  sequence_.clear();
+  new_problem();  // what it has said as the first run
+}
+
 std::optional<std::string> SecondRun::new_problem() {
   if (seen_->events.empty() || seen_->events.back().text == said_) return std::nullopt;
   said_ = seen_->events.back().text;

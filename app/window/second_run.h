@@ -18,6 +18,8 @@ class SecondRun {
   void follow(const Command& command);
   /// The newest observation, with the analyses of the page and the first run's inspected sequence.
   std::shared_ptr<const Observation> observe(const Observation& first, AnalysisSet asked);
+  /// Changes places with the first run, whose observations the window then passes as this one's.
+  void swap(std::unique_ptr<ObservationSource>& first);
   bool has_news() { return source_->revision() != revision_; }
   /// A failure since the last call.
   std::optional<std::string> new_problem();

@@ -38,7 +38,6 @@ std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
   }
   if (!options.on.empty()) remote.host = options.on.substr(0, options.on.find_first_of(": "));
   remote.hello.recipe = options.recipe;
-  remote.hello.version = version_line();
   remote.hello.device = options.session.device;
   remote.hello.threads = options.session.threads;
   remote.is_over = Interruption::wanted;
@@ -60,14 +59,12 @@ std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionO
 void run_window(const WindowOptions& wanted) {
   WindowOptions options = wanted;
   options.session.save_folder = folder_for_files();
+  options.hello.version = version_line();
   if (!is_automatic(options) && !options.is_locked)
     options.session.at_end = keep_in(kept_runs_folder(options.is_portable));
   const Interruption noticed;  // until the run is saved
-  {
-    const std::unique_ptr<ObservationSource> source = source_of(options);
-    const auto open = [&](const std::string& word) { return open_second(word, options.session); };
-    WindowLoop(options, *source, open).run(Interruption::wanted);
-  }
+  const auto open = [&](const std::string& word) { return open_second(word, options.session); };
+  WindowLoop(options, source_of(options), open).run(Interruption::wanted);
   Interruption::check("while the window was open");
 }
 

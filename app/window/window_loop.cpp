@@ -142,15 +142,15 @@ void follow_opening(PageState& page, const Observation& observation, CommandQueu
 
 }  // namespace
 
-WindowLoop::WindowLoop(const WindowOptions& options, ObservationSource& source, OpenSecond open_second)
+WindowLoop::WindowLoop(const WindowOptions& options, std::unique_ptr<ObservationSource> source, OpenSecond open_second)
     : options_(options),
-      source_(source),
+      source_(std::move(source)),
       open_second_(std::move(open_second)),
       settings_(is_automatic(options) ? WindowSettings()
                                       : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
       window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
-      observation_(source.observe()),
+      observation_(source_->observe()),
       film_(processors()) {
   // If the graphics card draws, a picture costs few milliseconds, so recording starts at once and F9 finds ten seconds.
   film_.keep(!window_.is_software() && keeps_settings_);
@@ -173,7 +173,7 @@ void WindowLoop::start_page() {
   for (const std::filesystem::path& folder : asset_folders()) folders.push_back(folder / "fonts");
   font_files_ = find_fonts(folders);
   actions_.export_folder = options_.session.save_folder.empty() ? "." : options_.session.save_folder.string();
-  if (keeps_settings_ && !options_.is_locked && source_.line().host.empty()) {
+  if (keeps_settings_ && !options_.is_locked && source_->line().host.empty()) {
     actions_.kept_folder = kept_runs_folder(options_.is_portable).string();
     const std::vector<KeptRun> kept = kept_runs(actions_.kept_folder);
     if (!kept.empty() && options_.lesson.empty()) page_.kept_run = kept.front().label;
@@ -192,6 +192,8 @@ void WindowLoop::start_page() {
   window_.has_field = [this] { return page_.palette.is_open || page_.picker.is_open || page_.edit.is_typing; };
   window_.on_drop = [this](const std::string& path) { open_dropped(path); };
   actions_.compare_with = [this](const std::string& word) { compare_with(word); };
+  actions_.swap_runs = [this] { swap_runs(); };
+  actions_.begin_report = [this](ReportTour tour) { tour_ = std::move(tour); };
   if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});
   if (!options_.against.empty()) commands_.send("against", {{"open", options_.against}});
   page_.has_presenter = options_.has_presenter;
@@ -244,7 +246,7 @@ void WindowLoop::wait_for_reason() {
     if (!script_.is_done()) due = last_frame_ + (window_.is_software() ? fastest : shortest_frame());
     if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid())
       due = last_frame_ + fastest;
-    const bool is_news = source_.revision() != revision_ || (second_ && second_->has_news());
+    const bool is_news = source_->revision() != revision_ || (second_ && second_->has_news());
     if (is_news) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
     due = std::min(due, std::max(page_.wake_at, last_frame_ + display_interval));
     follow_presenter();
@@ -280,6 +282,47 @@ void WindowLoop::compare_with(const std::string& word) {
     second_.emplace(open_second_(word), word.find('@') != word.npos && !std::filesystem::exists(word));
 }
 
+/// The first run becomes the second one, with all that counts its commands.
+void WindowLoop::swap_runs() {
+  if (!second_) return add_note(page_, Severity::info, "There is no second run to swap with.", window_time());
+  second_->swap(source_);
+  sent_ = taken_ = source_->taken_commands();
+  observation_ = source_->observe();
+  page_.opened = observation_->opened;
+  history_ = ViewHistory(page_);
+}
+
+/// Waits at each step of a report until its figures are complete. A command of the user ends it.
+void WindowLoop::follow_report() {
+  if (!tour_ || taken_ < sent_) return;
+  const Observation& now = *observation_;
+  const auto go = [&](Command command) {
+    ++sent_;
+    source_->send(std::move(command));
+  };
+  const auto go_to = [&](std::int64_t step) { go({"rewind", json{{"step", step}}.dump()}); };
+  const auto is_under_way = [&](const AnalysisWork& work) {
+    const bool is_shown = (tour_->page.analyses() >> (&work - now.work.data()) & 1) != 0;
+    return is_shown && (work.phase == AnalysisPhase::waiting || work.phase == AnalysisPhase::computing);
+  };
+  const std::size_t place = tour_->page.steps().size(), next = place + 1;
+  if (!std::exchange(tour_->has_begun, true)) return go_to(tour_->steps.front());
+  if (now.step != tour_->steps[place] || now.rebuilds_to >= 0 || std::ranges::any_of(now.work, is_under_way)) return;
+  tour_->page.record(now, next == tour_->steps.size());
+  if (next < tour_->steps.size()) return go_to(tour_->steps[next]);
+  const ReportTour done = *std::exchange(tour_, std::nullopt);
+  go_to(done.present);
+  if (done.was_running) go({"run"});
+  try {
+    const std::string html = done.page.html(now, options_.hello.version);
+    const auto file = write_file_atomically(done.file, html, Existing::keep);
+    add_note(page_, Severity::info,
+             file.string() + " written, " + bytes_text(static_cast<std::int64_t>(html.size())) + ".", window_time());
+  } catch (const Error& error) {
+    add_note(page_, Severity::warning, error.what(), window_time());
+  }
+}
+
 void WindowLoop::follow_second() {
   figures_.compare(second_ ? second_->observe(*observation_, page_.asked) : nullptr);
   const std::optional<std::string> problem = second_ ? second_->new_problem() : std::nullopt;
@@ -288,8 +331,10 @@ void WindowLoop::follow_second() {
 
 void WindowLoop::send_to_engine(Command command) {
   ++sent_;
+  if (std::exchange(tour_, std::nullopt))
+    add_note(page_, Severity::warning, "The report was not written, because of " + command.name + ".", window_time());
   if (second_) second_->follow(command);
-  source_.send(std::move(command));
+  source_->send(std::move(command));
 }
 
 void WindowLoop::follow_open_lesson() {
@@ -360,7 +405,7 @@ void WindowLoop::follow_presenter() {
 
 /// A frame is due when the words about the line to the session change.
 void WindowLoop::follow_line() {
-  const LineState line = source_.line();
+  const LineState line = source_->line();
   std::string words = line.host;
   if (line.round_trip > 0)
     words += " · " + number_text(1000 * line.round_trip, 2) + " ms · " +
@@ -456,10 +501,11 @@ void WindowLoop::end_vain_script() const {
 
 void WindowLoop::draw() {
   const double start = window_time(), processor_start = processor_time();
-  revision_ = source_.revision();
-  taken_ = source_.taken_commands();  // before the observation, which shows at least as much
-  sent_ = std::max(sent_, taken_);    // other windows may have sent some
-  observation_ = source_.observe();
+  revision_ = source_->revision();
+  taken_ = source_->taken_commands();  // before the observation, which shows at least as much
+  sent_ = std::max(sent_, taken_);     // other windows may have sent some
+  observation_ = source_->observe();
+  follow_report();
   follow_second();
   const bool is_opened = observation_->opened != page_.opened;
   follow_model(page_, observation_->model, is_or_was_trained(*observation_));
@@ -474,8 +520,8 @@ void WindowLoop::draw() {
   draw_page(frame);
   ask_frame(page_, lesson_returns_at(page_, last_input_));
   if (page_.is_locked) commands_.drop_controls();
-  page_.asked = analyses_of(page_);
-  source_.request_analyses(page_.asked);
+  page_.asked = tour_ ? analyses_of(page_) | tour_->page.analyses() : analyses_of(page_);
+  source_->request_analyses(page_.asked);
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;
   if (is_last && !options_.screenshot.empty()) pictures_.push_back(options_.screenshot);
   window_.end_frame(look_.theme->ground, [&] {

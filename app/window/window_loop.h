@@ -18,6 +18,7 @@
 #include "core/engine/session/observation_source.h"
 #include "views/frame.h"
 #include "views/page/lesson_notes.h"
+#include "views/plots/report_page.h"
 
 namespace afterglow {
 
@@ -25,7 +26,7 @@ class WindowLoop {
  public:
   /// Opens the second run of a comparison by a word of the command line; throws Error.
   using OpenSecond = std::function<std::unique_ptr<ObservationSource>(const std::string& word)>;
-  WindowLoop(const WindowOptions& options, ObservationSource& source, OpenSecond open_second = {});
+  WindowLoop(const WindowOptions& options, std::unique_ptr<ObservationSource> source, OpenSecond open_second = {});
   /// Returns when the user closes the window, or a signal ends it.
   void run(bool (*is_interrupted)() = [] { return false; });
 
@@ -42,6 +43,8 @@ class WindowLoop {
   void give_all();
   void send_to_engine(Command command);
   void compare_with(const std::string& word);
+  void swap_runs();
+  void follow_report();
   void follow_second();
   void follow_open_lesson();
   void open_dropped(const std::string& path);
@@ -57,9 +60,10 @@ class WindowLoop {
   void end_vain_script() const;
 
   WindowOptions options_;
-  ObservationSource& source_;
+  std::unique_ptr<ObservationSource> source_;
   OpenSecond open_second_;
   std::optional<SecondRun> second_;
+  std::optional<ReportTour> tour_;     ///< a report that is being made
   std::vector<std::string> warnings_;  ///< declared before the settings, whose reading fills them
   WindowSettings settings_;
   bool keeps_settings_ = true;

@@ -181,6 +181,10 @@ const HeatMap* map_of(const Figure& figure) {
   return nullptr;
 }
 
+std::string joined(const std::string& found, const std::string& subtitle) {
+  return found + (subtitle.empty() ? "" : " · " + subtitle);
+}
+
 /// A's map with the numbers of B - A, around 0.
 HeatMap difference_of(const HeatMap& a, const HeatMap& b) {
   const bool is_log = a.value.scale == Scale::log;
@@ -208,7 +212,7 @@ std::string add_maps(const Figure& a, const Figure& b, std::vector<Figure>& more
     more.back().id = a.id + suffix;
     more.back().title = title + a.title;
     more.back().heading = title + a.heading;
-    more.back().subtitle = found + " · " + figure.subtitle;
+    more.back().subtitle = joined(found, figure.subtitle);
     return more.back();
   };
   if (is_complete(of_a) && is_complete(of_b) && of_a.rows == of_b.rows && of_a.cols == of_b.cols) {
@@ -232,7 +236,7 @@ const Figure* same_figure(const std::vector<Figure>& a, const std::vector<Figure
 }  // namespace
 
 std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Figure>& b, const std::string& b_name,
-                                     const std::string& why_none) {
+                                     const std::string& why_none, bool only_difference) {
   std::vector<Figure> more;
   for (std::size_t i = 0; i < a.size(); ++i) {
     Figure& figure = a[i];
@@ -241,11 +245,19 @@ std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Fi
     const std::string found = !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
                               : are_maps ? add_maps(figure, *other, more)
                                          : Overlay(figure, *other).draw();
-    figure.subtitle = found + (figure.subtitle.empty() ? "" : " · " + figure.subtitle);
+    figure.subtitle = joined(found, figure.subtitle);
     figure.heading += " · B: " + b_name;
     if (other) figure.provenance += " · B: " + other->provenance;
   }
-  std::ranges::move(more, std::back_inserter(a));
+  const auto is_of_difference = [&](const Figure& figure) {
+    const auto has = [&](const std::string& id) { return std::ranges::find(more, id, &Figure::id) != more.end(); };
+    const std::string& id = figure.id;
+    return has(id + "_difference") || (id.ends_with("_b") && has(id.substr(0, id.size() - 2) + "_difference"));
+  };
+  if (only_difference) std::erase_if(a, is_of_difference);
+  for (Figure& figure : more) {
+    if (!only_difference || !is_of_difference(figure)) a.push_back(figure);
+  }
   return a;
 }
 

@@ -12,7 +12,8 @@ namespace afterglow {
 /// of A, with a line from there. Maps follow at the end, with "_difference" after the id B - A (on a logarithmic scale
 /// the decades between them) of maps of one size, and with "_b" those of B. Every subtitle begins with where the two
 /// differ most, or with the reason why A is alone: `why_none` where B has no figures. `b_name` is part of headings.
+/// `only_difference`: of maps with a difference it alone.
 std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Figure>& b, const std::string& b_name,
-                                     const std::string& why_none);
+                                     const std::string& why_none, bool only_difference = false);
 
 }  // namespace afterglow

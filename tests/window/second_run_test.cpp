@@ -115,5 +115,19 @@ TEST(Comparison, AModeOfTheSecondRunIsNeitherDraggedNorChosen) {
   }
 }
 
+TEST(SecondRun, ChangesPlacesWithTheFirst) {
+  Given a, b;
+  a.seen.preset = "a";
+  b.seen.preset = "b";
+  std::unique_ptr<ObservationSource> first = std::make_unique<GivenSource>(a);
+  SecondRun second(std::make_unique<GivenSource>(b), false);
+  second.swap(first);
+  EXPECT_EQ(first->observe()->preset, "b");
+  EXPECT_EQ(second.observe(*first->observe(), 0)->preset, "a");
+  second.follow({"rewind"});
+  EXPECT_THAT(a.commands, ElementsAre("rewind {}"));
+  EXPECT_TRUE(b.commands.empty());
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/engine/recipe/run_notes.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/engine/training/saved/snapshot.h"
 #include "core/figure/files/figure_files.h"
@@ -390,6 +391,63 @@ TEST_F(Workflow, WithoutADisplayItSaysSo) {
   std::ostringstream text;
   text << file.rdbuf();
   EXPECT_NE(text.str().find("display"), std::string::npos) << text.str();
+}
+
+TEST_F(Workflow, ANoteIsWrittenByItsKeyAndTakenBackByUndo) {
+  std::ofstream(home / "recipe.json") << small_recipe_json();
+  RunningProgram program(*display, home, {program_file().string(), "--recipe", "recipe.json", "--threads", "1"});
+  focus();
+  sleep_seconds(3);
+  const fs::path saved = home / "Documents" / "Afterglow";
+  const auto notes_in_snapshot = [&] {
+    fs::remove_all(saved);
+    key("ctrl+s");
+    EXPECT_TRUE(wait_until(20, [&] { return has_snapshot(saved); })) << output();
+    return notes_of(read_snapshot(fs::directory_iterator(saved)->path()).recipe);
+  };
+  for (const char* words : {"one", "two"}) {
+    key("w");
+    sleep_seconds(1);
+    display->xdotool(std::string("type --delay 60 ") + words);
+    sleep_seconds(0.5);
+    key("Return");
+    sleep_seconds(1);
+  }
+  const std::vector<RunNote> both = notes_in_snapshot();
+  ASSERT_EQ(both.size(), 2u) << output();
+  EXPECT_EQ(both[0].text + " " + both[1].text, "one two");
+  key("ctrl+z");
+  sleep_seconds(0.5);
+  EXPECT_EQ(notes_in_snapshot().size(), 1u);
+  key("ctrl+q");
+  EXPECT_EQ(program.exit_code(20), 0) << output();
+}
+
+TEST_F(Workflow, AReportIsThatOfTheCommandLineAndTheWindowComesBack) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["training"]["steps"] = 12;
+  std::ofstream(home / "recipe.json") << recipe;
+  std::ofstream(home / "script.json") << R"([{"name": "run_to", "value": {"step": 12}},
+      {"name": "rewind", "value": {"step": 8}, "step": 12}, {"name": "note", "value": {"text": "the jump"}, "time": 4},
+      {"name": "report", "value": {"path": "report.html", "states": 3}, "time": 5},
+      {"name": "save", "value": {"path": "kept.safetensors"}, "time": 25}, {"name": "quit", "time": 27}])";
+  RunningProgram program(*display, home,
+                         {program_file().string(), "--recipe", "recipe.json", "--threads", "1", "--script",
+                          "script.json", "--size", "1024x768"});
+  ASSERT_EQ(program.exit_code(60), 0) << output();
+  const std::string page = read_file(home / "report.html", 1 << 24);
+  EXPECT_NE(page.find(R"("steps":[0,6,12])"), std::string::npos) << output();
+  EXPECT_NE(page.find("<td>note, step 8</td><td>the jump</td>"), std::string::npos);
+  EXPECT_EQ(read_snapshot(home / "kept.safetensors").step, 8) << "it comes back";
+  RunningProgram train(*display, home,
+                       {program_file().string(), "train", "--recipe", "recipe.json", "--no-figures", "--device", "cpu",
+                        "--json", "--quiet"});
+  ASSERT_EQ(train.exit_code(60), 0) << output();
+  const std::string made = output();
+  const std::size_t at = made.rfind("\"checksum\":");
+  ASSERT_NE(at, std::string::npos) << made;
+  const std::string checksum = made.substr(made.find('"', at + 11) + 1, 16);
+  EXPECT_NE(page.find("have the checksum " + checksum), std::string::npos) << checksum;
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ std::string selection_value(const Selection& selection) {
   add("power", selection.power, usual.power);
   add("all_heads", selection.all_heads, usual.all_heads);
   add("scaled", selection.scaled, usual.scaled);
+  add("only_difference", selection.only_difference, usual.only_difference);
   add("change", selection.change, usual.change);
   add("band", selection.band, usual.band);
   add("smoothing", selection.smoothing, usual.smoothing);

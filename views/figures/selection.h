@@ -33,8 +33,9 @@ struct Selection {
   int arithmetic = -1;     ///< solvers: index into all_arithmetics; -1: that of the run
   bool band = true;        ///< solvers: every token and head of the layer instead of one system
   EarlierRuns earlier = EarlierRuns::grey;
-  double smoothing = 0.9;  ///< weight of the past in smoothed curves, in [0, 1)
-  int window = 0;          ///< steps of the plain mean used instead; 0: none
+  double smoothing = 0.9;        ///< weight of the past in smoothed curves, in [0, 1)
+  int window = 0;                ///< steps of the plain mean used instead; 0: none
+  bool only_difference = false;  ///< of two runs, where a difference is drawn
   bool operator==(const Selection&) const = default;
 };
 

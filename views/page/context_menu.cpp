@@ -118,6 +118,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
       place += " x=" + number_text(*menu.x, 6) + " y=" + number_text(*menu.y, 6);
     items.push_back(item("Write a note here…", "W", "palette", {{"text", typed_note({}, 0, place)}}));
   }
+  items.push_back(item("Report of the run…", "", "report", json::object()));
   items.push_back(item("Copy the set-up command", "", "copy", {{"what", "setup"}}));
   const std::vector<Figure>& figures = frame.figures.figures(*panel->kind, frame.observation, frame.state.selection);
   for (std::size_t i = 0; i < figures.size(); ++i) {

@@ -150,9 +150,15 @@ double draw_comparison(Frame& frame, const Rect& area) {
     const auto same = std::ranges::find(b.settings, setting.key, &Setting::key);
     if (same != b.settings.end()) fact(setting.label, setting.value, same->value);
   }
-  const double right = area.x + button_width(frame, "Close B", Icon::none);
-  command_button(frame, right, {area.x, y + frame.px(4), area.width, frame.px(26)}, {"against", {}}, "Close B",
-                 Icon::none, ButtonKind::normal, "Shows the first run alone");
+  double right = area.right();
+  const auto chip = [&](const ChipCommand& sent, const char* label, const char* hint, bool is_on = false) {
+    right = command_chip(frame, sent, label, right, {area.x, y + frame.px(4), area.width, frame.px(26)}, label, is_on,
+                         hint) -
+            frame.px(4);
+  };
+  chip({"against", {}}, "Close B", "Shows the first run alone");
+  chip({"difference", {}}, "Difference", "Of maps only what differs  D", frame.state.selection.only_difference);
+  chip({"swap", {}}, "Swap", "Commands then act on B  V");
   return y + frame.px(34) - area.y;
 }
 

@@ -45,13 +45,22 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room, do
 /// layers compute in chunks.
 constexpr const char* answers_form = "token by token";
 
-/// "→ v2" and "0.991": the model's answer after a token.
-struct AnswerTexts {
-  std::string token, probability;
-};
-AnswerTexts answer_texts(const TokenStep& step, const Trace& trace) {
-  if (step.top_tokens.empty() || step.top_probabilities.empty()) return {};
-  return {"→ " + label_among(trace.labels, step.top_tokens.front()), number_text(step.top_probabilities.front(), 3)};
+/// "→ v2 0.991": a model's answer after a token.
+std::string answer_of(const Trace& trace, std::size_t token) {
+  const TokenStep& step = trace.steps[token];
+  if (step.top_tokens.empty() || step.top_probabilities.empty()) return "";
+  return "→ " + label_among(trace.labels, step.top_tokens.front()) + " " +
+         number_text(step.top_probabilities.front(), 3);
+}
+
+/// With that of the second run, if it has read the same token there.
+std::string answers_after(const Frame& frame, std::size_t token) {
+  const Trace& a = *frame.seen().trace;
+  const Observation* const second = frame.figures.second().get();
+  const Trace* const b = second ? second->trace.get() : nullptr;
+  const bool is_same =
+      b && token < std::min(b->tokens.size(), b->steps.size()) && b->tokens[token].id == a.tokens[token].id;
+  return answer_of(a, token) + (is_same ? "  B " + answer_of(*b, token) : "");
 }
 
 double form_width(const Frame& frame) {
@@ -63,26 +72,20 @@ double answer_width(const Frame& frame, const Trace& trace) {
   const FigureCanvas canvas = frame.look.canvas();
   const double size = frame.px(small_size), letter = canvas.text_width("0", size, FontFace::mono);
   double width = 0;
-  for (const TokenStep& step : trace.steps) {
-    const AnswerTexts texts = answer_texts(step, trace);
-    const double letters = static_cast<double>(texts.token.size() + texts.probability.size());
-    if (letters * letter <= width) continue;  // cannot be longer, whatever its letters
-    width = std::max(width, canvas.text_width(texts.token, size, FontFace::mono) +
-                                canvas.text_width(texts.probability, size, FontFace::mono));
+  for (std::size_t t = 0; t < trace.steps.size(); ++t) {
+    const std::string text = answers_after(frame, t);
+    if (static_cast<double>(text.size()) * letter > width)  // else it cannot be longer, whatever its letters
+      width = std::max(width, canvas.text_width(text, size, FontFace::mono));
   }
-  return std::max(frame.px(104), width + frame.px(20)) + form_width(frame);
+  return std::max(frame.px(104), width + frame.px(14)) + form_width(frame);
 }
 
-void draw_answer(const Frame& frame, const AnswerTexts& texts, const Rect& area) {
+void draw_answer(const Frame& frame, const std::string& text, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   row_text(frame.look, canvas, area, answers_form, {tiny_size, FontFace::regular, theme.faint, Anchor::start});
-  const Rect rest{area.x + form_width(frame), area.y, area.width - form_width(frame), area.height};
-  const double used =
-      row_text(frame.look, canvas, rest, texts.token, {small_size, FontFace::mono, theme.dim, Anchor::start});
-  const double x = rest.x + used + frame.px(8);
-  row_text(frame.look, canvas, {x, area.y, area.right() - x, area.height}, texts.probability,
-           {small_size, FontFace::mono, theme.series[0], Anchor::start});
+  row_text(frame.look, canvas, {area.x + form_width(frame), area.y, area.width - form_width(frame), area.height}, text,
+           {small_size, FontFace::mono, theme.text, Anchor::start});
 }
 
 /// Whether the answers are, or will be, those of the present step: if no panel follows the sequence, they stay those of
@@ -154,7 +157,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;
   if (!has_present_answers(frame)) return;
-  draw_answer(frame, answer_texts(trace->steps[static_cast<std::size_t>(selected)], *trace),
+  draw_answer(frame, answers_after(frame, static_cast<std::size_t>(selected)),
               {strip.right() + frame.px(10), area.y, area.right() - strip.right() - frame.px(10), area.height});
 }
 
@@ -210,6 +213,19 @@ void draw_states(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
   for (const std::int64_t step : o.folder->deleted)
     canvas.stroke_circle({scale.x(static_cast<double>(step)), base - size}, 0.8 * size,
                          {frame.look.theme->dim, std::max(1.0, frame.px(1)), Dash::solid});
+}
+
+/// An outlined bar with its letter where the second run is.
+void draw_second(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
+  if (!frame.figures.second()) return;
+  const Color ink = frame.look.theme->text;
+  const Rect& area = scale.area;
+  const double x = scale.x(static_cast<double>(frame.figures.second()->step)), half = frame.px(3);
+  canvas.stroke_rect({x - half, area.y - frame.px(2), 2 * half, area.height + frame.px(4)}, frame.px(1),
+                     {ink, std::max(1.0, frame.px(1.2)), Dash::solid});
+  const bool is_left = x + frame.px(20) > area.right();
+  row_text(frame.look, canvas, {is_left ? x - frame.px(20) : x + frame.px(6), area.y, frame.px(14), area.height}, "B",
+           {tiny_size, FontFace::semibold, ink, is_left ? Anchor::end : Anchor::start});
 }
 
 /// Goes to the step under the pointer, but not more often than the engine can show it.
@@ -322,12 +338,14 @@ void draw_steps(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
   FigureCanvas canvas = frame.look.canvas();
-  const std::int64_t last = std::max({latest_of(o), o.final_step, std::int64_t{1}});
+  const Observation& b = frame.figures.second() ? *frame.figures.second() : o;
+  const std::int64_t last = std::max({latest_of(o), o.final_step, latest_of(b), std::int64_t{1}});
   const TimeScale scale{area, static_cast<double>(last)};
   draw_ranges(frame, canvas, scale);
   draw_marks(frame, canvas, scale);
   draw_states(frame, canvas, scale);
   draw_partings(frame, canvas, scale);
+  draw_second(frame, canvas, scale);
   const double now = scale.x(static_cast<double>(o.step));
   canvas.fill_rect({now - frame.px(1), area.y - frame.px(2), frame.px(2), area.height + frame.px(4)}, 0,
                    o.stopped_non_finite ? theme.failure : theme.accent);

@@ -165,7 +165,8 @@ std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> f
   selection.mode = -1;  // a number of the first observation
   const std::vector<Figure> others = prepared_figures(kind, second, selection, curves);
   const std::string why = fits(kind, second.model) ? kind.subtitle(second, selection) : why_not(kind);
-  return overlaid_figures(std::move(figures), others, second.preset + ", step " + grouped_number(second.step), why);
+  return overlaid_figures(std::move(figures), others, second.preset + ", step " + grouped_number(second.step), why,
+                          selection.only_difference);
 }
 
 }  // namespace afterglow

@@ -4,11 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
+#include "core/engine/observation/run_numbers.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/io/number_text.h"
 #include "views/panel.h"
 #include "views/plots/file_stem.h"
+#include "views/plots/report_page.h"
 
 namespace afterglow {
 
@@ -74,6 +78,18 @@ std::string written_text(const std::vector<std::filesystem::path>& files) {
   return text + " written to " + folder.string();
 }
 
+/// Whether the page has just said what a command without a path writes; otherwise says it.
+bool is_said(CommandContext& context, const std::string& words) {
+  constexpr double patience = 20;  // seconds between what is said and the same command again
+  double& said_at = context.page.export_said_at;
+  if (context.page.export_said == words && context.time - said_at <= patience)
+    return !std::exchange(context.page.export_said, {}).empty();
+  context.page.export_said = words;
+  said_at = context.time;
+  add_note(context.page, Severity::info, words, context.time);
+  return false;
+}
+
 }  // namespace
 
 void run_export(CommandContext& context, const json& value) {
@@ -88,17 +104,12 @@ void run_export(CommandContext& context, const json& value) {
       "_seed" + std::to_string(context.observation->seed) + "_step" + std::to_string(context.observation->step);
   const std::filesystem::path place = value.value("path", ""), usual = context.actions.export_folder;
   const std::filesystem::path folder = place.empty() ? free_path(usual / (context.page.workspace + moment)) : place;
-  constexpr double patience = 20;  // seconds between what is said and the same keys again
-  if (all && value.value("ask", false) && context.time - context.page.export_said_at > patience) {
-    context.page.export_said_at = context.time;
-    return add_note(context.page, Severity::info,
-                    "Ctrl Shift E again writes " + std::to_string(figures.size()) +
-                        (figures.size() == 1 ? " plot" : " plots") + " of this page as " +
-                        std::to_string(figures.size() * formats_of(value).size()) + " files into " +
-                        std::filesystem::absolute(folder).string() + ".",
-                    context.time);
-  }
-  context.page.export_said_at = -1e9;
+  if (all && value.value("ask", false) &&
+      !is_said(context, "Ctrl Shift E again writes " + std::to_string(figures.size()) +
+                            (figures.size() == 1 ? " plot" : " plots") + " of this page as " +
+                            std::to_string(figures.size() * formats_of(value).size()) + " files into " +
+                            std::filesystem::absolute(folder).string() + "."))
+    return;
   std::size_t written = 0;
   for (Figure figure : figures) {
     const std::string stem = file_stem(figure.id, context.observation->model);
@@ -116,6 +127,36 @@ void run_export(CommandContext& context, const json& value) {
     add_note(context.page, Severity::info,
              std::to_string(figures.size()) + " figures, " + std::to_string(written) + " files in " + folder.string(),
              context.time);
+}
+
+void run_report(CommandContext& context, const json& value) {
+  const std::string where = "the command's value";
+  refuse_unknown_keys(value, {"path", "plots", "states"}, where);
+  const Observation& o = *context.observation;
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = o.oldest_step; !o.folder && step <= std::max(o.step, o.latest_step); ++step)
+    steps.push_back(step);
+  if (o.folder) steps = o.folder->states;
+  if (o.model.layers.empty() || steps.empty()) throw Error(ExitCode::bad_input, "there is no model to report on");
+  const auto count = static_cast<std::size_t>(get_integer(value, "states", 21, 1, 1000, where));
+  const std::string place = get_string(value, "path", "", where);
+  const auto usual = std::filesystem::path(context.actions.export_folder) /
+                     (name_word(o.folder ? o.folder->name : o.preset) + "_report.html");
+  std::vector<const PlotKind*> plots;
+  for (const json& name : value.value("plots", json::array())) {
+    plots.push_back(find_plot_kind(name.is_string() ? name.get<std::string>() : ""));
+    if (!plots.back()) throw Error(ExitCode::bad_input, "there is no plot " + name.dump());
+  }
+  ReportTour tour{ReportPage(plots, o.model), spread_steps(steps, count),
+                  place.empty() ? free_path(usual).string() : place, o.step, o.running};
+  ReportPage trial = tour.page;
+  trial.record(o, true);
+  const auto most = static_cast<std::int64_t>(trial.html(o, "").size() * tour.steps.size());
+  if (place.empty() && !is_said(context, "Report again writes " + std::to_string(tour.steps.size()) + " steps of " +
+                                             std::to_string(trial.figures()) + " figures, at most " + bytes_text(most) +
+                                             ", into " + std::filesystem::absolute(tour.file).string() + "."))
+    return;
+  context.actions.begin_report(std::move(tour));
 }
 
 }  // namespace afterglow

@@ -466,6 +466,13 @@ void go_on(CommandContext& context, const json&) {
   context.engine.send("load", {{"path", kept.front().path.string()}});
 }
 void against(CommandContext& context, const json& value) { context.actions.compare_with(word(value, "open", "")); }
+void swap(CommandContext& context, const json&) { context.actions.swap_runs(); }
+void difference(CommandContext& context, const json& value) {
+  bool& is_alone = context.page.selection.only_difference;
+  is_alone = truth(value, "on", !is_alone);
+  if (!context.figures.second())
+    add_note(context.page, Severity::info, "There is no second run: the command against opens one.", context.time);
+}
 void quit(CommandContext& context, const json&) { context.actions.close(); }
 
 /// Scripts of earlier versions use former ids of plots and cards.
@@ -487,6 +494,7 @@ constexpr Handler handlers[] = {{"select", select},
                                 {"time_home", go_home},
                                 {"time_end", go_to_end},
                                 {"export", run_export},
+                                {"report", run_report},
                                 {"maximise", maximise},
                                 {"race", race},
                                 {"restore", restore},
@@ -533,6 +541,8 @@ constexpr Handler handlers[] = {{"select", select},
                                 {"film", film},
                                 {"go_on", go_on},
                                 {"against", against},
+                                {"swap", swap},
+                                {"difference", difference},
                                 {"quit", quit}};
 
 }  // namespace

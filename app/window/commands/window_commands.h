@@ -13,6 +13,7 @@
 namespace afterglow {
 
 enum class FilmForm;  // app/window/film/film_files.h
+struct ReportTour;    // views/plots/report_page.h
 
 /// Functions that only the window system provides.
 struct WindowActions {
@@ -24,8 +25,10 @@ struct WindowActions {
   std::function<void(const std::string& text)> copy_text = [](const std::string&) {};
   std::function<void(const std::string& png)> copy_picture = [](const std::string&) {};
   std::function<void(const std::string& word)> compare_with = [](const std::string&) {};  ///< throws Error
-  std::string export_folder = ".";  ///< folder for figures without a path
-  std::string kept_folder;          ///< folder of the runs of closed windows; empty: the window offers none
+  std::function<void()> swap_runs = [] {};                                                ///< of a comparison
+  std::function<void(ReportTour tour)> begin_report;  ///< null: no window goes through the run
+  std::string export_folder = ".";                    ///< folder for figures without a path
+  std::string kept_folder;  ///< folder of the runs of closed windows; empty: the window offers none
 };
 
 struct CommandContext {
@@ -45,7 +48,7 @@ void run_window_command(CommandContext& context, const Command& command);
 /// Runs one command with its value.
 using WindowHandler = void(CommandContext& context, const nlohmann::json& value);
 /// Handlers that have their own files.
-WindowHandler run_export, run_copy, run_view, run_lesson, open_picker;
+WindowHandler run_export, run_report, run_copy, run_view, run_lesson, open_picker;
 WindowHandler turn_page, change_layout, reset_layout, show_controls, blank_screen;
 WindowHandler go_to_token, go_left, go_right, go_home, go_to_end, play;
 /// Shows all pictures inside a step again if one of them is shown alone; false otherwise.

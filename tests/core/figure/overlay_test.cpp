@@ -97,7 +97,10 @@ TEST(Overlay, AMapIsFollowedByTheDifferenceAndByThatOfB) {
   EXPECT_DOUBLE_EQ(difference.cells[1], -1.5);
   EXPECT_EQ(*difference.value.range, (Range{-1.5, 1.5}));
   EXPECT_THAT(figures[0].subtitle, StartsWith("B − A is at most 1.5 · tiny"));
-  const auto unlike = overlaid_figures({map(1, {1, 2})}, {map(2, {1, 2, 3, 4})}, "b", "");
+  const auto alone = overlaid_figures({map(1, {1, 2})}, {map(1, {1, 0.5})}, "b", "", true);
+  ASSERT_EQ(alone.size(), 1u) << "both runs are left out";
+  EXPECT_EQ(alone[0].id, "loss_difference");
+  const auto unlike = overlaid_figures({map(1, {1, 2})}, {map(2, {1, 2, 3, 4})}, "b", "", true);
   EXPECT_EQ(unlike.size(), 2u);
   EXPECT_THAT(unlike[0].subtitle, StartsWith("B has 2 × 2 cells · tiny"));
 }

@@ -60,8 +60,7 @@ int main(int argc, char** argv) {
     options.script = value("--script");
     options.screenshot = value("--screenshot");
     options.exit_after_frames = std::atoi(value("--frames").c_str());
-    SampleSource source(sample_named(argc > 1 ? argv[1] : "mid training"));
-    WindowLoop(options, source).run();
+    WindowLoop(options, std::make_unique<SampleSource>(sample_named(argc > 1 ? argv[1] : "mid training"))).run();
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
