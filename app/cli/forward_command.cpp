@@ -4,7 +4,7 @@
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
-#include "core/io/safetensors_writer.h"
+#include "core/io/safetensors.h"
 #include "core/tasks/token_ids.h"
 #include "core/tasks/token_labels.h"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/start.h"
-#include "core/layers/files/layer_file.h"
+#include "core/layers/files/file_run.h"
 
 namespace afterglow {
 

@@ -155,11 +155,9 @@ void ParameterStore::upload(const Parameter& parameter, std::span<const double> 
     throw Error(ExitCode::failure, "parameter ", parameter.name, " is ", parameter.shape.text(), ", got ",
                 values.size(), " numbers");
   }
-  if (dtype() == DType::f64) return backend_->upload(parameter.value, values.data());
-  const std::vector<float> floats(values.begin(), values.end());
-  if (!parameter.is_narrow) return backend_->upload(parameter.value, floats.data());
-  std::vector<std::uint16_t> narrow(floats.size());
-  std::ranges::transform(floats, narrow.begin(), to_bfloat);
+  if (dtype() == DType::f64 || !parameter.is_narrow) return upload_numbers(*backend_, parameter.value, values);
+  std::vector<std::uint16_t> narrow(values.size());
+  std::ranges::transform(values, narrow.begin(), [](double value) { return to_bfloat(static_cast<float>(value)); });
   backend_->upload(parameter.value, narrow.data());
 }
 

@@ -27,6 +27,11 @@ void download(Backend& backend, const Tensor& tensor, std::vector<double>& value
 
 }  // namespace
 
+void upload_numbers(Backend& backend, const Tensor& to, std::span<const double> values) {
+  if (to.dtype == DType::f64) return backend.upload(to, values.data());
+  backend.upload(to, std::vector<float>(values.begin(), values.end()).data());
+}
+
 std::span<const double> HostReader::read(Backend& backend, const Tensor& tensor) {
   download(backend, tensor, values_, floats_);
   return values_;

@@ -11,7 +11,9 @@ namespace afterglow {
 
 /// The numbers of a float32 or float64 tensor, whose rows may be strided.
 std::vector<double> to_host(Backend& backend, const Tensor& tensor);
-/// The same into memory that is there: fresh memory for millions of numbers costs more than their transfer.
+/// Writes numbers into a float32 or float64 tensor.
+void upload_numbers(Backend& backend, const Tensor& to, std::span<const double> values);
+/// As to_host, into memory that is there: fresh memory for millions of numbers costs more than their transfer.
 class HostReader {
  public:
   /// Valid until the next one is read.

@@ -237,11 +237,7 @@ class DLinear final : public Forecaster {
     }
     backend_ = &backend;
     average_ = Tensor(backend.allocate(weights.size() * size_of(dtype)), {length_, length_}, dtype);
-    if (dtype == DType::f64) {
-      backend.upload(average_, weights.data());
-    } else {
-      backend.upload(average_, std::vector<float>(weights.begin(), weights.end()).data());
-    }
+    upload_numbers(backend, average_, weights);
   }
 
   std::int64_t length_, channels_, span_;

@@ -18,11 +18,7 @@ std::vector<double> gradient_to_host(Tape& tape, const Var& value) {
 Tensor to_device(Tape& tape, const Shape& shape, DType dtype, std::span<const double> values) {
   tape.note_host_work();
   const Tensor tensor = tape.scratch(shape, dtype);
-  if (dtype == DType::f64) {
-    tape.backend().upload(tensor, values.data());
-  } else {
-    tape.backend().upload(tensor, std::vector<float>(values.begin(), values.end()).data());
-  }
+  upload_numbers(tape.backend(), tensor, values);
   return tensor;
 }
 

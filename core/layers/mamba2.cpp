@@ -78,10 +78,6 @@ const Parameter* add_if(bool wanted, const ParameterScope& parameters, const cha
 
 using ScanRow = Eigen::RowVectorXd;
 
-RowMajor scan_matrix(const std::vector<double>& numbers, std::int64_t rows, std::int64_t columns) {
-  return RowMajorView(numbers.data(), rows, columns);
-}
-
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
 double silu_of(double x) { return x * sigmoid_of(x); }
@@ -188,25 +184,25 @@ class Mamba2 final : public Layer {
       const std::vector<double>& inputs = captured.values("input");
       if (inputs.size() != static_cast<std::size_t>(T_ * config_.width)) return;
       const std::int64_t all = config_.inner + config_.convolved() + config_.heads();
-      W_in_ = scan_matrix(weights(&layer.in_proj_), all, config_.width);
+      W_in_ = matrix_of(weights(&layer.in_proj_), all, config_.width);
       captured.yield();
-      project(scan_matrix(inputs, T_, config_.width));
-      if (layer.in_bias_ != nullptr) in_.rowwise() += ScanRow(scan_matrix(weights(layer.in_bias_), 1, all));
-      taps_ = scan_matrix(weights(&layer.conv_weight_), config_.convolved(), config_.convolution);
+      project(matrix_of(inputs, T_, config_.width));
+      if (layer.in_bias_ != nullptr) in_.rowwise() += ScanRow(matrix_of(weights(layer.in_bias_), 1, all));
+      taps_ = matrix_of(weights(&layer.conv_weight_), config_.convolved(), config_.convolution);
       conv_bias_ = weights(layer.conv_bias_);
-      x_ = scan_matrix(captured.values("values"), T_, config_.inner);
-      B_ = scan_matrix(captured.values("B"), T_, config_.shared());
-      C_ = scan_matrix(captured.values("C"), T_, config_.shared());
-      dt_ = scan_matrix(captured.values("dt"), T_, config_.heads());
-      sums_ = scan_matrix(captured.values("log_decay_cumsum"), T_, config_.heads());
-      readout_ = scan_matrix(captured.values("readout"), T_, config_.inner);
+      x_ = matrix_of(captured.values("values"), T_, config_.inner);
+      B_ = matrix_of(captured.values("B"), T_, config_.shared());
+      C_ = matrix_of(captured.values("C"), T_, config_.shared());
+      dt_ = matrix_of(captured.values("dt"), T_, config_.heads());
+      sums_ = matrix_of(captured.values("log_decay_cumsum"), T_, config_.heads());
+      readout_ = matrix_of(captured.values("readout"), T_, config_.inner);
       norm_ = weights(layer.norm_);
       for (const double log : weights(&layer.A_log_)) A_.push_back(std::exp(log));
       for (std::int64_t head = 0; head < config_.heads(); ++head) {
         rows_.push_back(rows_of(head));
         captured_.yield();
       }
-      out_norm_ = spectral_norm(scan_matrix(weights(&layer.out_proj_), config_.width, config_.inner));
+      out_norm_ = spectral_norm(matrix_of(weights(&layer.out_proj_), config_.width, config_.inner));
       captured.yield();
       for (std::int64_t t = 0; t < T_; ++t) readings_.push_back(reading(t));
       is_sound_ = true;

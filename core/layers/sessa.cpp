@@ -11,7 +11,7 @@
 #include "core/analysis/attention/softmax.h"
 #include "core/analysis/influence/block_bound.h"
 #include "core/analysis/influence/smooth_routing.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/autograd/tape.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -25,18 +25,27 @@ namespace afterglow {
 
 namespace {
 
-struct SessaConfig {
-  std::int64_t width = 0;      ///< D
-  std::int64_t heads = 1;      ///< n_heads of the forward branch; the feedback branch has one head of the full width
-  std::int64_t key_heads = 1;  ///< n_kv_heads, divides n_heads
-  bool rotary = true;          ///< use_forward_rope; the feedback branch never has a position code
-  double gamma_max = 0.999;    ///< bound of the feedback gain, below 1
-  double first_bias = 0;       ///< gamma_bias: where the bias of the gain starts; in the official code 1, gain 0.76
-  double norm_eps = 1e-5;      ///< ln_eps
-  bool norm = true;            ///< use_norm; without it the identity (the paper's remark 4.1)
-  bool feedback = true;        ///< use_feedback; without it s = f (the paper's ablation, section 5.2)
-  double temperature = 1.0;    ///< of the forward logits; 1 as trained, above diffuse, below sharp
-  double feedback_temperature = 1.0;  ///< of the feedback logits
+constexpr double max_gain = 0.9999;
+
+struct SessaConfig : JsonFields {
+  explicit SessaConfig(const nlohmann::json& config) : JsonFields(config, "sessa") {
+    refuse_others();
+    if (width % heads != 0) refuse(": D must be a multiple of n_heads; change one of them");
+    if (heads % key_heads != 0) refuse(": n_kv_heads must divide n_heads; change one of them");
+  }
+  std::int64_t width = integer("D", {}, 1, 65536);
+  /// Of the forward branch; the feedback branch has one head of the full width.
+  std::int64_t heads = integer("n_heads", {}, 1, 4096);
+  std::int64_t key_heads = integer("n_kv_heads", heads, 1, heads);  ///< divides n_heads
+  bool rotary = flag("use_forward_rope", true);                     ///< the feedback branch never has a position code
+  double gamma_max = number("gamma_max", 0.999, 0.0, max_gain);     ///< bound of the feedback gain
+  /// Where the bias of the gain starts; in the official code 1, gain 0.76.
+  double first_bias = number("gamma_bias", 0.0, -10.0, 10.0);
+  double norm_eps = number("ln_eps", 1e-5, 0.0, 1.0);
+  bool norm = flag("use_norm", true);          ///< without it the identity (the paper's remark 4.1)
+  bool feedback = flag("use_feedback", true);  ///< without it s = f (the paper's ablation, section 5.2)
+  double temperature = 1.0;                    ///< of the forward logits; 1 as trained, above diffuse, below sharp
+  double feedback_temperature = 1.0;           ///< of the feedback logits
   std::int64_t head_width() const { return width / heads; }
 };
 
@@ -85,52 +94,14 @@ void hook_feedback(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& g
   tape.hook("solve_jacobian", to_device(tape, scores.shape, q.dtype, inverse));
 }
 
-constexpr double max_gain = 0.9999;
-
 Initialiser bias_of(std::int64_t inputs) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
   return uniform(-bound, bound);
 }
 
-SessaConfig read_config(const nlohmann::json& config) {
-  const std::string where = "sessa";
-  refuse_unknown_keys(config,
-                      {"D", "n_heads", "n_kv_heads", "use_forward_rope", "gamma_max", "gamma_bias", "ln_eps",
-                       "use_norm", "use_feedback"},
-                      where);
-  SessaConfig c;
-  c.width = get_integer(config, "D", std::nullopt, 1, 65536, where);
-  c.heads = get_integer(config, "n_heads", std::nullopt, 1, 4096, where);
-  c.key_heads = get_integer(config, "n_kv_heads", c.heads, 1, c.heads, where);
-  c.rotary = get_bool(config, "use_forward_rope", true, where);
-  c.gamma_max = get_number(config, "gamma_max", 0.999, 0.0, max_gain, where);
-  c.first_bias = get_number(config, "gamma_bias", 0.0, -10.0, 10.0, where);
-  c.norm_eps = get_number(config, "ln_eps", 1e-5, 0.0, 1.0, where);
-  c.norm = get_bool(config, "use_norm", true, where);
-  c.feedback = get_bool(config, "use_feedback", true, where);
-  if (c.width % c.heads != 0)
-    throw Error(ExitCode::bad_input, "sessa: D must be a multiple of n_heads; change one of them");
-  if (c.heads % c.key_heads != 0)
-    throw Error(ExitCode::bad_input, "sessa: n_kv_heads must divide n_heads; change one of them");
-  return c;
-}
-
-using HostMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 using HostRow = Eigen::RowVectorXd;
 
 constexpr double forward_rotary_base = 10000;
-
-HostMatrix matrix_of(const std::vector<double>& numbers, std::int64_t rows, std::int64_t columns) {
-  return Eigen::Map<const HostMatrix>(numbers.data(), rows, columns);
-}
-
-std::vector<double> numbers_of(const HostMatrix& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
-
-double norm_of_matrix(const HostMatrix& A) {
-  return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
-                       static_cast<int>(A.cols()));
-}
 
 double gelu_at(double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); }
 
@@ -142,16 +113,16 @@ double gelu_slope_at(double x) {
 /// LayerNorm of a token and its Jacobian, or the identity.
 struct EnteredToken {
   HostRow normed;
-  HostMatrix jacobian;
+  RowMajor jacobian;
 };
 
 EnteredToken entered(const HostRow& x, const HostRow& weight, const HostRow& bias, double eps) {
   const auto width = x.size();
-  if (weight.size() == 0) return {x, HostMatrix::Identity(width, width)};
+  if (weight.size() == 0) return {x, RowMajor::Identity(width, width)};
   const HostRow centred = x.array() - x.mean();
   const double root = std::sqrt(centred.squaredNorm() / static_cast<double>(width) + eps);
   const HostRow unit = centred / root;
-  HostMatrix inner = HostMatrix::Identity(width, width);
+  RowMajor inner = RowMajor::Identity(width, width);
   inner.array() -= 1.0 / static_cast<double>(width);
   inner -= unit.transpose() * unit / static_cast<double>(width);
   return {(unit.array() * weight.array() + bias.array()).matrix(), weight.transpose().asDiagonal() * inner / root};
@@ -317,9 +288,9 @@ class Sessa final : public Layer {
     }
     bool fits() const { return is_sound_; }
     SourceForcing of(int source) const {
-      const HostMatrix J = a_.row(source).transpose().unaryExpr(&gelu_slope_at).asDiagonal() *
-                           HostMatrix(W_in_.topRows(D_) * entered_token(source).jacobian);
-      const std::vector<double> jacobian = numbers_of(J);
+      const RowMajor J = a_.row(source).transpose().unaryExpr(&gelu_slope_at).asDiagonal() *
+                         RowMajor(W_in_.topRows(D_) * entered_token(source).jacobian);
+      const std::vector<double> jacobian = afterglow::stored(J);
       const auto at = static_cast<std::size_t>(source);
       SourceForcing forcing;
       forcing.source = source;
@@ -348,7 +319,7 @@ class Sessa final : public Layer {
         const std::int64_t group = head / (config.heads / config.key_heads);
         norms.values.push_back(norms_of(block_.v_proj_.weight, block_.v_proj_.bias, group * width, width, D_));
       }
-      if (block_.out_proj_ != nullptr) norms.joined = norm_of_matrix(matrix_of(weights(block_.out_proj_), D_, D_));
+      if (block_.out_proj_ != nullptr) norms.joined = spectral_norm(matrix_of(weights(block_.out_proj_), D_, D_));
       norms.out = {out_norm_, matrix_of(weights(&block_.out_.bias), 1, D_).norm()};
       if (!config.feedback) return norms;
       norms.gain = {matrix_of(gain_weight_, 1, D_).norm(), std::abs(weights(block_.gamma_bias_).front())};
@@ -358,9 +329,9 @@ class Sessa final : public Layer {
     BlockReach reach() const {
       constexpr int steps = 24;
       BlockReach reach;
-      const HostMatrix W = matrix_of(weights(&block_.out_.weight), D_, D_),
-                       b = matrix_of(weights(&block_.out_.bias), 1, D_);
-      const HostMatrix y = ((s_.array() * gate_.array()).matrix() * W.transpose() + x_).rowwise() + HostRow(b);
+      const RowMajor W = matrix_of(weights(&block_.out_.weight), D_, D_),
+                     b = matrix_of(weights(&block_.out_.bias), 1, D_);
+      const RowMajor y = ((s_.array() * gate_.array()).matrix() * W.transpose() + x_).rowwise() + HostRow(b);
       for (std::int64_t t = 0; t < T_; ++t) {
         reach.entering.push_back(x_.row(t).norm());
         reach.leaving.push_back(y.row(t).norm());
@@ -391,7 +362,7 @@ class Sessa final : public Layer {
         a_.row(t) = both.head(D_);
         gate_.row(t) = both.tail(D_);
       }
-      out_norm_ = norm_of_matrix(matrix_of(weights(&block_.out_.weight), D_, D_));
+      out_norm_ = spectral_norm(matrix_of(weights(&block_.out_.weight), D_, D_));
     }
     void read_forward() {
       const SessaConfig& config = block_.config_;
@@ -402,7 +373,7 @@ class Sessa final : public Layer {
       forward_.key_heads = static_cast<int>(config.key_heads);
       forward_.head_width = forward_.value_width = static_cast<int>(config.head_width());
       forward_.alpha = captured_.values("attn");
-      forward_.inputs = numbers_of(a_.unaryExpr(&gelu_at));
+      forward_.inputs = afterglow::stored(a_.unaryExpr(&gelu_at));
       forward_.query = map(block_.q_proj_);
       forward_.key = map(block_.k_proj_);
       forward_.value = map(block_.v_proj_);
@@ -412,15 +383,15 @@ class Sessa final : public Layer {
       forward_.rotary_base = config.rotary ? forward_rotary_base : 0;
     }
     void read_feedback() {
-      const HostMatrix W = matrix_of(weights(&block_.feedback_->weight), 2 * D_, D_);
-      const HostMatrix b = matrix_of(weights(&block_.feedback_->bias), 1, 2 * D_);
+      const RowMajor W = matrix_of(weights(&block_.feedback_->weight), 2 * D_, D_);
+      const RowMajor b = matrix_of(weights(&block_.feedback_->bias), 1, 2 * D_);
       feedback_.tokens = forward_.tokens;
       feedback_.width = feedback_.head_width = feedback_.value_width = forward_.width;
       feedback_.alpha = captured_.values("alpha_fb");
       feedback_.inputs = forward_.inputs;
-      feedback_.query = {numbers_of(W.topRows(D_)), numbers_of(b.leftCols(D_))};
-      feedback_.key = {numbers_of(W.bottomRows(D_)), numbers_of(b.rightCols(D_))};
-      feedback_.values = numbers_of(s_);  // held fixed: their effect is part of the solve
+      feedback_.query = {afterglow::stored(W.topRows(D_)), afterglow::stored(b.leftCols(D_))};
+      feedback_.key = {afterglow::stored(W.bottomRows(D_)), afterglow::stored(b.rightCols(D_))};
+      feedback_.values = afterglow::stored(s_);  // held fixed: their effect is part of the solve
       feedback_.scale = block_.feedback_scale();
       gain_ = captured_.values("gamma");
       gain_weight_ = weights(block_.gamma_ctx_);
@@ -433,12 +404,12 @@ class Sessa final : public Layer {
     AffineNorms norms_of(const Parameter& weight, const Parameter& bias, std::int64_t first, std::int64_t rows,
                          std::int64_t columns) const {
       const std::vector<double> W = weights(&weight), b = weights(&bias);
-      const HostMatrix whole = matrix_of(W, static_cast<std::int64_t>(b.size()), columns);
+      const RowMajor whole = matrix_of(W, static_cast<std::int64_t>(b.size()), columns);
       const Eigen::Map<const Eigen::VectorXd> biases(b.data(), static_cast<std::int64_t>(b.size()));
-      return {norm_of_matrix(whole.middleRows(first, rows)), biases.segment(first, rows).norm()};
+      return {spectral_norm(whole.middleRows(first, rows)), biases.segment(first, rows).norm()};
     }
     /// The effect of the source token on its own row and gain of the feedback (assumptions 17 and 19).
-    double own_gain(int source, const HostMatrix& J) const {
+    double own_gain(int source, const RowMajor& J) const {
       const double most = block_.config_.gamma_max, gain = gain_[static_cast<std::size_t>(source)];
       const double slope = most > 0 ? most - gain * gain / most : 0;  // of gamma_max tanh
       const HostRow routed = matrix_of(feedback_.alpha, T_, T_).row(source) * s_;
@@ -449,7 +420,7 @@ class Sessa final : public Layer {
     const CapturedLayer& captured_;
     std::int64_t T_, D_;
     bool is_sound_ = false;
-    HostMatrix x_, W_in_, a_, gate_, s_;
+    RowMajor x_, W_in_, a_, gate_, s_;
     HostRow b_in_, norm_weight_, norm_bias_;
     SmoothRouting forward_, feedback_;
     std::vector<double> gain_, gain_weight_;
@@ -597,9 +568,7 @@ LayerKind sessa_kind() {
   return {.name = "sessa",
           .description = "Sessa: attention inside a feedback loop, solved as a triangular system; a whole block",
           .source = "Sessa 3",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Sessa>(read_config(config), parameters);
-          },
+          .make = make_read<Sessa, SessaConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"D", s.width}, {"n_heads", s.heads}};
           },

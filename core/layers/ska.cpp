@@ -47,81 +47,65 @@ constexpr std::pair<const char*, std::uint8_t> masks[] = {
 const std::vector<std::string> write_gates = {"none", "sqrt", "linear", "key_linear", "value_linear", "asymmetric"};
 constexpr SkaConfig::WriteGate write_powers[] = {{}, {0.5, 0.5}, {1, 1}, {1, 0.5}, {0.5, 1}, {1, 1, true}};
 
+}  // namespace
+
 /// The bounds [low, high] that a field holds.
-Bounds read_bounds(const nlohmann::json& config, const std::string& field) {
-  const nlohmann::json& range = config.at(field);
-  const bool is_pair = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number();
-  const Bounds bounds = is_pair ? Bounds{range[0].get<double>(), range[1].get<double>()} : Bounds{1, 0};
+std::optional<Bounds> SkaConfig::bounds(const char* range) {
+  const nlohmann::json* field = find(range);
+  if (field == nullptr) return std::nullopt;
+  const auto& pair = *field;
+  const bool is_pair = pair.is_array() && pair.size() == 2 && pair[0].is_number() && pair[1].is_number();
+  const Bounds bounds = is_pair ? Bounds{pair[0].get<double>(), pair[1].get<double>()} : Bounds{1, 0};
   if (!(bounds.low <= bounds.high) || !std::isfinite(bounds.low) || !std::isfinite(bounds.high))
-    throw Error(ExitCode::bad_input, "ska: ", field, " must be two numbers, [low, high], the smaller one first");
+    refuse(": ", range, " must be two numbers, [low, high], the smaller one first");
   return bounds;
 }
 
 /// The fields `mask` and `values`, which some modes do not have.
-void read_mask(const nlohmann::json& config, const std::string& mode, SkaConfig& c) {
+void SkaConfig::read_mask(const std::string& mode) {
   std::vector<std::string> names;
   for (const auto& [name, roles] : masks) names.emplace_back(name);
-  if (config.contains("mask") && mode != "masked")
-    throw Error(ExitCode::bad_input,
-                R"(ska: mask is a field of mode "masked", and this layer has mode ")" + mode + '"');
-  const std::string mask = get_choice(config, "mask", names, "facts", "ska");
-  c.core.roles = masks[std::ranges::find(names, mask) - names.begin()].second;
-  c.lags_values = get_choice(config, "values", {"own", "lagged"}, "own", "ska") == "lagged";
-  if (c.lags_values && mode == "recurrent")
-    throw Error(
-        ExitCode::bad_input,
-        R"(ska: lagged values need mode "prefix", "masked" or "chunk"; chunk 1 is the causal sum up to each token)");
+  if (has("mask") && mode != "masked")
+    refuse(R"(: mask is a field of mode "masked", and this layer has mode ")", mode, '"');
+  const std::string mask = word("mask", names, "facts");
+  core.roles = masks[std::ranges::find(names, mask) - names.begin()].second;
+  lags_values = word("values", {"own", "lagged"}, "own") == "lagged";
+  if (lags_values && mode == "recurrent")
+    refuse(R"(: lagged values need mode "prefix", "masked" or "chunk"; chunk 1 is the causal sum up to each token)");
 }
 
-SkaConfig read_config(const nlohmann::json& config) {
-  refuse_unknown_keys(
-      config, {"d",           "H",          "r",           "P",    "K",      "ridge",      "mode",      "chunk",
-               "power_iters", "norm_scope", "eta",         "gate", "clip",   "write_gate", "read_gate", "gamma_range",
-               "gamma",       "eta_range",  "layer_scale", "mask", "values", "value_conv"},
-      "ska");
-  SkaConfig c;
-  c.width = get_integer(config, "d", std::nullopt, 1, 65536, "ska");
-  c.heads = get_integer(config, "H", std::nullopt, 1, 4096, "ska");
-  c.rank = get_integer(config, "r", std::nullopt, 1, 4096, "ska");
-  c.value_width = get_integer(config, "P", std::nullopt, 1, 65536, "ska");
-  c.first_eta = get_number(config, "eta", 1.5, -1e6, 1e6, "ska");
-  c.core.power = static_cast<int>(get_integer(config, "K", 2, 0, 64, "ska"));
-  c.core.ridge = get_number(config, "ridge", 1e-3, 0.0, 1e6, "ska");
-  c.core.chunk = static_cast<int>(get_integer(config, "chunk", 64, 1, 1 << 20, "ska"));
-  c.core.power_iterations = static_cast<int>(get_integer(config, "power_iters", 6, 0, 1000, "ska"));
-  const std::string mode = get_choice(config, "mode", modes, "prefix", "ska");
-  c.core.mode = static_cast<RidgeConfig::Mode>(std::ranges::find(modes, mode) - modes.begin());
-  read_mask(config, mode, c);
+SkaConfig::SkaConfig(const nlohmann::json& config) : JsonFields(config, "ska") {
+  core.power = static_cast<int>(integer("K", 2, 0, 64));
+  core.ridge = number("ridge", 1e-3, 0.0, 1e6);
+  core.chunk = static_cast<int>(integer("chunk", 64, 1, 1 << 20));
+  core.power_iterations = static_cast<int>(integer("power_iters", 6, 0, 1000));
+  core.mode = choice("mode", modes, RidgeConfig::Mode::prefix);
+  const std::string& mode = modes[static_cast<std::size_t>(core.mode)];
+  read_mask(mode);
   const std::vector<std::string> scopes = norm_scopes(mode);
+  const bool has_clip = has("clip");
+  has("norm_scope");
   const std::string scope = get_choice(config, "norm_scope", scopes, scopes.front(), "ska, mode " + mode);
-  c.norms_tokens = scope == "token";
+  norms_tokens = scope == "token";
   if (scope == "clip") {
-    c.clip = get_number(config, "clip", std::sqrt(static_cast<double>(c.rank)), 1e-6, 1e6, "ska");
-  } else if (config.contains("clip")) {
-    throw Error(ExitCode::bad_input,
-                R"(ska: clip is the length of norm_scope "clip", and this layer has norm_scope ")" + scope + '"');
+    clip = number("clip", std::sqrt(static_cast<double>(rank)), 1e-6, 1e6);
+  } else if (has_clip) {
+    refuse(R"(: clip is the length of norm_scope "clip", and this layer has norm_scope ")", scope, '"');
   }
-  c.is_gated = get_choice(config, "gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
-  const std::string gate = get_choice(config, "write_gate", write_gates, "none", "ska");
-  if (gate != "none") c.write_gate = write_powers[std::ranges::find(write_gates, gate) - write_gates.begin()];
-  c.has_read_gate = get_choice(config, "read_gate", {"none", "sigmoid"}, "none", "ska") == "sigmoid";
-  if (config.contains("gamma_range")) c.core.gamma = read_bounds(config, "gamma_range");
-  if (config.contains("gamma"))
-    c.first_gamma = get_number(config, "gamma", 1.0, c.core.gamma.low, c.core.gamma.high, "ska");
-  c.value_taps = get_integer(config, "value_conv", 0, 0, 64, "ska");
-  if (config.contains("eta_range")) c.eta_range = read_bounds(config, "eta_range");
-  c.has_layer_scale = get_bool(config, "layer_scale", false, "ska");
+  const std::string gate = word("write_gate", write_gates, "none");
+  if (gate != "none") write_gate = write_powers[std::ranges::find(write_gates, gate) - write_gates.begin()];
+  const std::optional<Bounds> gamma_range = bounds("gamma_range");
+  if (gamma_range) core.gamma = *gamma_range;
+  if (has("gamma")) first_gamma = number("gamma", 1.0, core.gamma.low, core.gamma.high);
+  eta_range = bounds("eta_range");
+  refuse_others();
   // Keys of length 1 alone have the m of their own lengths, 1 up to rounding: older runs keep their bits.
-  const bool has_options =
-      c.write_gate || c.has_read_gate || c.has_layer_scale || config.contains("gamma_range") || c.eta_range;
-  c.has_unit_scale = c.clip > 0 || (c.norms_tokens && has_options);
+  const bool has_options = write_gate || has_read_gate || has_layer_scale || gamma_range || eta_range;
+  has_unit_scale = clip > 0 || (norms_tokens && has_options);
   // The longest key of a prefix of keys of length 1 is that of the sequence, so no future token is needed.
-  const bool is_prefix = scope == "prefix" || (c.norms_tokens && !c.has_unit_scale);
-  c.core.norm = is_prefix ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
-  return c;
+  const bool is_prefix = scope == "prefix" || (norms_tokens && !has_unit_scale);
+  core.norm = is_prefix ? RidgeConfig::Norm::prefix : RidgeConfig::Norm::sequence;
 }
-
-}  // namespace
 
 Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
     : config_(config),
@@ -485,9 +469,7 @@ LayerKind ska_kind() {
           .description =
               "Spectral Koopman Attention: ridge regression of the context, read through a power of its operator",
           .source = "Echo 3.2",
-          .make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
-            return std::make_unique<Ska>(read_config(config), parameters);
-          },
+          .make = make_read<Ska, SkaConfig>,
           .small_config = [](const SmallSizes& s) -> nlohmann::json {
             return {{"d", s.width},      {"H", s.heads}, {"r", s.head_width},
                     {"P", s.head_width}, {"K", 2},       {"mode", "recurrent"}};

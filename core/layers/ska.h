@@ -6,12 +6,14 @@
 
 #include "core/analysis/koopman/edited_operator.h"
 #include "core/analysis/koopman/ska_head.h"
+#include "core/io/json_file.h"
 #include "core/layers/layer.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
 
-struct SkaConfig {
+struct SkaConfig : JsonFields {
+  explicit SkaConfig(const nlohmann::json& config);
   /// By which powers of beta = sigmoid(beta_proj x) a token's key and value are written; of the key's first factor in G
   /// and M alone where `asymmetric`.
   struct WriteGate {
@@ -19,28 +21,35 @@ struct SkaConfig {
     bool asymmetric = false;
   };
 
-  std::int64_t width = 0;               ///< d
-  std::int64_t heads = 1;               ///< H
-  std::int64_t rank = 16;               ///< r
-  std::int64_t value_width = 0;         ///< P
-  double first_eta = 1.5;               ///< where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5)
+  std::int64_t width = integer("d", {}, 1, 65536);        ///< d
+  std::int64_t heads = integer("H", {}, 1, 4096);         ///< H
+  std::int64_t rank = integer("r", {}, 1, 4096);          ///< r
+  std::int64_t value_width = integer("P", {}, 1, 65536);  ///< P
+  /// Where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5).
+  double first_eta = number("eta", 1.5, -1e6, 1e6);
   std::optional<double> first_gamma{};  ///< where gamma starts; without it in the middle of gamma_range
-  bool lags_values = false;     ///< values "lagged": C = sum v_t z_{t-1}^T, with the value behind each counted key
-  std::int64_t value_taps = 0;  ///< value_conv: taps of a causal convolution of each channel of v (G.1: 4); 0: none
-  bool norms_tokens = false;    ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
-  double clip = 0;              ///< norm_scope "clip": c, to which longer keys and queries are cut; 0: none
-  bool is_gated = false;        ///< gate "sigmoid": sigma(w_h x_t) times the output of head h (Echo 6.1)
+  bool lags_values = false;  ///< values "lagged": C = sum v_t z_{t-1}^T, with the value behind each counted key
+  /// Taps of a causal convolution of each channel of v (G.1: 4); 0: none.
+  std::int64_t value_taps = integer("value_conv", 0, 0, 64);
+  bool norms_tokens = false;           ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
+  double clip = 0;                     ///< norm_scope "clip": c, to which longer keys and queries are cut; 0: none
+  bool is_gated = is_sigmoid("gate");  ///< sigma(w_h x_t) times the output of head h (Echo 6.1)
   std::optional<WriteGate> write_gate{};
-  bool has_read_gate = false;         ///< y = eta C L^-T ((1 - lambda) + lambda A^K) L^-1 q
-  bool has_unit_scale = false;        ///< m is 1
-  std::optional<Bounds> eta_range{};  ///< eta is learned as eta_raw between these
-  bool has_layer_scale = false;       ///< each channel of the output times a learned number
-  RidgeConfig core;                   ///< K, ridge, mode, chunk, power_iters, norm_scope, gamma_range
+  bool has_read_gate = is_sigmoid("read_gate");       ///< y = eta C L^-T ((1 - lambda) + lambda A^K) L^-1 q
+  bool has_unit_scale = false;                        ///< m is 1
+  std::optional<Bounds> eta_range{};                  ///< eta is learned as eta_raw between these
+  bool has_layer_scale = flag("layer_scale", false);  ///< each channel of the output times a learned number
+  RidgeConfig core;                                   ///< K, ridge, mode, chunk, power_iters, norm_scope, gamma_range
 
   /// Whether a token reads the sums of the tokens in front of it, exactly: chunk 1. `step` then reads before it writes.
   bool excludes_itself() const { return core.mode == RidgeConfig::Mode::chunk && core.chunk == 1; }
   /// Whether a key is divided, cut or weighted by what its own token says.
   bool changes_keys() const { return norms_tokens || clip > 0 || write_gate; }
+
+ private:
+  bool is_sigmoid(const char* gate) { return word(gate, {"none", "sigmoid"}, "none") == "sigmoid"; }
+  std::optional<Bounds> bounds(const char* range);
+  void read_mask(const std::string& mode);
 };
 
 /// Captures, each [B,H,..], with the chunk (mode chunk) or the step (mode recurrent) as a further axis after H: `G`,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/backend/host_numbers.h"
 #include "core/layers/files/kl_file.h"
 
 namespace afterglow {
@@ -11,14 +12,6 @@ namespace {
 
 constexpr int min_rows = 4;
 constexpr double norm_eps = 1e-5;
-
-void upload_as(Backend& backend, const Tensor& to, const std::vector<double>& values) {
-  if (to.dtype == DType::f64) {
-    backend.upload(to, values.data());
-  } else {
-    backend.upload(to, std::vector<float>(values.begin(), values.end()).data());
-  }
-}
 
 constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components", "kl_lambda_scale"};
 
@@ -115,12 +108,12 @@ std::vector<double> SpectralMemory::components_without(int mode) const {
 
 std::vector<double> SpectralMemory::used_components() const { return components_without(-1); }
 
-void SpectralMemory::upload(int left_out) { upload_as(*backend_, components_, components_without(left_out)); }
+void SpectralMemory::upload(int left_out) { upload_numbers(*backend_, components_, components_without(left_out)); }
 
 void SpectralMemory::upload_mask() {
   std::vector<double> mask(static_cast<std::size_t>(config_.tokens), 0.0);
   std::fill_n(mask.begin(), kept_.tokens, 1.0);
-  upload_as(*backend_, token_mask_, mask);
+  upload_numbers(*backend_, token_mask_, mask);
 }
 
 void SpectralMemory::keep(const MemoryShare& share) {

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/layers/files/file_run.h"
-#include "core/layers/files/layer_file.h"
 #include "tests/support/folders.h"
 
 namespace afterglow::testing {

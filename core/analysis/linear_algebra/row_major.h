@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace afterglow {
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using RowMajorView = Eigen::Map<const RowMajor>;
 
+inline RowMajor matrix_of(const std::vector<double>& numbers, std::int64_t rows, std::int64_t columns) {
+  return RowMajorView(numbers.data(), rows, columns);
+}
 inline std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
 inline double spectral_norm(const RowMajor& A) {

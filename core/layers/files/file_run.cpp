@@ -13,7 +13,6 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
-#include "core/layers/files/layer_file.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -245,8 +244,7 @@ void FileRun::load_parameters() {
 Tensor FileRun::upload(const std::vector<double>& values, const Shape& shape, DType dtype) {
   owned_.push_back(backend_->allocate(values.size() * size_of(dtype)));
   const Tensor tensor(owned_.back(), shape, dtype);
-  if (dtype == DType::f64) backend_->upload(tensor, values.data());
-  if (dtype == DType::f32) backend_->upload(tensor, std::vector<float>(values.begin(), values.end()).data());
+  if (dtype != DType::u8) upload_numbers(*backend_, tensor, values);
   if (dtype == DType::u8) backend_->upload(tensor, std::vector<std::uint8_t>(values.begin(), values.end()).data());
   return tensor;
 }

@@ -1,12 +1,11 @@
 // Layer files: what comes out, and damaged or unfitting files with their advice.
-#include "core/layers/files/layer_file.h"
-
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
 
 #include "core/io/safetensors.h"
+#include "core/layers/files/file_run.h"
 #include "tests/core/io/temporary_folder.h"
 
 namespace afterglow {
