@@ -89,13 +89,7 @@ void attend(const Sizes& n, const QueryBlock& at, const Tensor& q, const Tensor&
 
 template <class T>
 void put_block(const Block<T>& values, bool accumulate, const Block<T>& target) {
-  for (std::int64_t i = 0; i < values.rows; ++i) {
-    if (accumulate) {
-      row_of_block(target, i) += row_of_block(values, i);
-    } else {
-      row_of_block(target, i) = row_of_block(values, i);
-    }
-  }
+  for (std::int64_t i = 0; i < values.rows; ++i) put_into(row_of_block(target, i), row_of_block(values, i), accumulate);
 }
 
 struct AttentionGradients {

@@ -47,9 +47,8 @@ struct Channel {
   ConstStates<T> B(std::int64_t t) const { return {in.B.as<T>() + (row + t) * in.B.row_stride, states}; }
   ConstStates<T> C(std::int64_t t) const { return {in.C.as<T>() + (row + t) * in.C.row_stride, states}; }
   void put(const Grad& grad, std::int64_t t, T value) const {
-    if (!grad.wanted()) return;
-    T& place = grad.tensor.as<T>()[(row + t) * grad.tensor.row_stride + channel];
-    place = grad.accumulate ? place + value : value;
+    if (grad.wanted())
+      put_into(grad.tensor.as<T>()[(row + t) * grad.tensor.row_stride + channel], value, grad.accumulate);
   }
 };
 
@@ -128,8 +127,7 @@ void put_sums(const T* first, std::int64_t count, std::int64_t stride, std::int6
   for (std::int64_t i = 0; i < columns; ++i) {
     T sum = 0;
     for (std::int64_t k = 0; k < count; ++k) sum += first[k * stride + i];
-    T& place = out.tensor.as<T>()[row * out.tensor.row_stride + i];
-    place = out.accumulate ? place + sum : sum;
+    put_into(out.tensor.as<T>()[row * out.tensor.row_stride + i], sum, out.accumulate);
   }
 }
 

@@ -8,6 +8,7 @@
 // dg_t = <D_t, e^g X_{t-1}> = <D_t, X_t> - (k_t's share), and <D_t, X_t> = <own gradient, X_t> + dg_{t+1}.
 #include "core/backend/cpu/chebyshev.h"
 #include "core/backend/cpu/cpu_backend.h"
+#include "core/backend/cpu/scalars.h"
 
 namespace afterglow {
 
@@ -38,19 +39,11 @@ struct Workspace {
 
 template <class T>
 void put_rows(const Grad& grad, const Chunk<T>& chunk, const Block<T>& values) {
-  if (!grad.wanted()) return;
-  auto out = map_of(chunk.panel(grad.tensor));
-  if (grad.accumulate) {
-    out += map_of(values);
-  } else {
-    out = map_of(values);
-  }
+  if (grad.wanted()) put_into(map_of(chunk.panel(grad.tensor)), map_of(values), grad.accumulate);
 }
 template <class T>
 void put_number(const Grad& grad, const Chunk<T>& chunk, std::int64_t c, T value) {
-  if (!grad.wanted()) return;
-  T& out = chunk.number(grad.tensor, c);
-  out = grad.accumulate ? out + value : value;
+  if (grad.wanted()) put_into(chunk.number(grad.tensor, c), value, grad.accumulate);
 }
 
 /// The backward pass of one chunk.

@@ -12,6 +12,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/pack.h"
+#include "core/backend/cpu/scalars.h"
 #include "core/backend/delta.h"
 #include "core/backend/scratch.h"
 
@@ -105,8 +106,7 @@ void scan_head(const Head<T>& head, T* y, T* state, bool resume) {
 
 template <class T>
 void put(const Grad& grad, std::int64_t at, T value) {
-  T* target = grad.tensor.as<T>() + at;
-  *target = grad.accumulate ? *target + value : value;
+  put_into(grad.tensor.as<T>()[at], value, grad.accumulate);
 }
 
 template <class T>

@@ -38,13 +38,7 @@ void put_number(const Grad& grad, std::int64_t i, T value) {
 
 template <class T, class Values>
 void put_channel(const Grad& grad, std::int64_t b, std::int64_t c, const Values& values) {
-  if (!grad.wanted()) return;
-  Strided<T> target = channel<T>(grad.tensor, b, c);
-  if (grad.accumulate) {
-    target += values;
-  } else {
-    target = values;
-  }
+  if (grad.wanted()) put_into(channel<T>(grad.tensor, b, c), values, grad.accumulate);
 }
 
 }  // namespace
@@ -145,8 +139,7 @@ void CpuBackend::dropout(const Tensor& x, double rate, std::uint64_t seed, std::
         const std::uint32_t bits[] = {block.x0, block.x1, block.x2, block.x3};
         for (std::int64_t j = i; j < std::min(i + 4, end); ++j) {
           const T value = dropout_keeps(bits[j - i], limit) ? x.as<T>()[j] * factor : T{0};
-          T& place = y.tensor.as<T>()[j];
-          place = y.accumulate ? place + value : value;
+          put_into(y.tensor.as<T>()[j], value, y.accumulate);
         }
       }
     });

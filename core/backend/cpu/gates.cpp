@@ -77,9 +77,7 @@ void CpuBackend::multiply_rows_backward(const Tensor& x, const Tensor& factor, d
     const ArrayMap<T> upstream = whole_row<T>(dy, row);
     put_row<T>(dx, row, upstream * (factor.as<T>()[row] + static_cast<T>(offset)));
     if (!dfactor.wanted()) return;
-    T& out = dfactor.tensor.as<T>()[row];
-    const T overlap = (upstream * whole_row<T>(x, row)).sum();
-    out = dfactor.accumulate ? out + overlap : overlap;
+    put_into(dfactor.tensor.as<T>()[row], (upstream * whole_row<T>(x, row)).sum(), dfactor.accumulate);
   });
 }
 

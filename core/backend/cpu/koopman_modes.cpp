@@ -4,6 +4,7 @@
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
+#include "core/backend/cpu/scalars.h"
 #include "core/backend/mixed_modes.h"
 #include "core/backend/scratch.h"
 
@@ -55,13 +56,7 @@ RowMap<T> part(const Tensor& x, std::int64_t row, std::int64_t column, std::int6
 
 template <class T, class Values>
 void put(const Grad& grad, std::int64_t row, std::int64_t column, const Values& values) {
-  if (!grad.wanted()) return;
-  RowMap<T> target = part<T>(grad.tensor, row, column, values.size());
-  if (grad.accumulate) {
-    target += values;
-  } else {
-    target = values;
-  }
+  if (grad.wanted()) put_into(part<T>(grad.tensor, row, column, values.size()), values, grad.accumulate);
 }
 
 /// d (raw / modulus) for those outside the unit disk, d raw for the others.

@@ -7,6 +7,7 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/ridge.h"
+#include "core/backend/cpu/scalars.h"
 
 namespace afterglow {
 
@@ -283,11 +284,7 @@ void put_rows(const RidgeInputs& in, const Sizes& s, std::int64_t batch_head, co
   for (std::int64_t t = 0; mask && t < s.tokens; ++t) {
     if (!s.counts(mask[t])) rows.row(t).setZero();
   }
-  if (grad.accumulate) {
-    target += rows;
-  } else {
-    target = rows;
-  }
+  put_into(target, rows, grad.accumulate);
 }
 
 template <class T>

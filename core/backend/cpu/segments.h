@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "core/backend/cpu/dispatch.h"
+#include "core/backend/cpu/scalars.h"
 #include "core/backend/parallel.h"
 #include "core/backend/scratch.h"
 
@@ -51,23 +52,13 @@ Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>> constant_row(const T* addre
 /// Writes or accumulates one segment of a gradient; skipped where it is not wanted.
 template <class T, class Values>
 void put(const Grad& grad, const Segment& s, const Values& values) {
-  if (!grad.wanted()) return;
-  if (grad.accumulate) {
-    part<T>(grad.tensor, s) += values;
-  } else {
-    part<T>(grad.tensor, s) = values;
-  }
+  if (grad.wanted()) put_into(part<T>(grad.tensor, s), values, grad.accumulate);
 }
 
 /// Writes or accumulates a whole row of a gradient.
 template <class T, class Values>
 void put_row(const Grad& grad, std::int64_t row, const Values& values) {
-  if (!grad.wanted()) return;
-  if (grad.accumulate) {
-    whole_row<T>(grad.tensor, row) += values;
-  } else {
-    whole_row<T>(grad.tensor, row) = values;
-  }
+  if (grad.wanted()) put_into(whole_row<T>(grad.tensor, row), values, grad.accumulate);
 }
 
 /// Calls body(row) for every row of `columns` elements.
@@ -140,13 +131,7 @@ void sum_over_rows(ThreadPool& pool, std::int64_t rows, std::int64_t columns, co
 /// Writes or accumulates a whole vector.
 template <class T, class Values>
 void put_vector(const Grad& grad, const Values& values) {
-  if (!grad.wanted()) return;
-  ArrayMap<T> target(grad.tensor.as<T>(), values.size());
-  if (grad.accumulate) {
-    target += values;
-  } else {
-    target = values;
-  }
+  if (grad.wanted()) put_into(ArrayMap<T>(grad.tensor.as<T>(), values.size()), values, grad.accumulate);
 }
 
 }  // namespace afterglow
