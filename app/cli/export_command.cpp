@@ -7,7 +7,7 @@
 #include "app/cli/start.h"
 #include "core/io/arrays/npy.h"
 #include "core/io/json_file.h"
-#include "core/io/safetensors_writer.h"
+#include "core/io/safetensors.h"
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {

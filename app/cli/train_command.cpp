@@ -22,7 +22,7 @@
 #include "core/figure/files/page_writer.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
-#include "core/io/safetensors_writer.h"
+#include "core/io/safetensors.h"
 #include "views/plots/file_stem.h"
 #include "views/plots/plot_kinds.h"
 

@@ -225,10 +225,6 @@ CsvTable parse_csv(std::string text, const std::string& where) {
   return table;
 }
 
-CsvTable read_csv(const std::filesystem::path& path, std::size_t max_bytes) {
-  return parse_csv(read_file(path, max_bytes), path.string());
-}
-
 std::string_view CsvTable::text(std::size_t row, std::size_t column) const {
   const Cell cell = cells_.at(row * columns() + column);
   return std::string_view(text_).substr(cell.begin, cell.length);

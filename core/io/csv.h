@@ -62,9 +62,7 @@ constexpr std::size_t csv_limit = std::size_t{256} << 20;
 /// a first line "sep=" names. Lines may end with LF, CR or CRLF, fields may be quoted and then hold separators, quotes
 /// ("") and line ends. Byte order marks, blank rows and separators at the ends of rows are skipped; without a header
 /// the columns are called "column 1" and so on. Throws Error(bad_input): other number of fields, an open quote, doubled
-/// names, zero bytes, more than `max_bytes`.
-CsvTable read_csv(const std::filesystem::path& path, std::size_t max_bytes = csv_limit);
-/// The same from text of at most 4 GiB; `where` names its source in messages.
+/// names, zero bytes, more than 4 GiB. `where` names the source in messages.
 CsvTable parse_csv(std::string text, const std::string& where);
 
 struct CsvColumn {

@@ -76,18 +76,6 @@ std::vector<Out> to_numbers(const HostTensor& tensor) {
   return convert_all<std::int64_t, Out>(tensor, same);
 }
 
-template <class Value>
-HostTensor make(std::string name, std::vector<std::int64_t> shape, StoredType type, std::span<const Value> values) {
-  HostTensor tensor{std::move(name), type, std::move(shape), {}};
-  if (bytes_of(type, tensor.shape) != values.size_bytes()) {
-    throw Error(ExitCode::failure, "tensor '", tensor.name, "': ", values.size(),
-                " values are not what its shape takes; give one per element");
-  }
-  const auto bytes = std::as_bytes(values);
-  tensor.bytes.assign(bytes.begin(), bytes.end());
-  return tensor;
-}
-
 }  // namespace
 
 std::size_t size_of(StoredType type) { return type_table[static_cast<std::size_t>(type)].size; }
@@ -115,21 +103,25 @@ std::int64_t HostTensor::elements() const {
   return count;
 }
 
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const float> values) {
-  return make(std::move(name), std::move(shape), StoredType::f32, values);
+template <class Value>
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const Value> values) {
+  constexpr StoredType type = std::is_same_v<Value, float>          ? StoredType::f32
+                              : std::is_same_v<Value, double>       ? StoredType::f64
+                              : std::is_same_v<Value, std::int32_t> ? StoredType::i32
+                              : std::is_same_v<Value, std::int64_t> ? StoredType::i64
+                                                                    : StoredType::u8;
+  if (bytes_of(type, shape) != values.size_bytes()) {
+    throw Error(ExitCode::failure, "tensor '", name, "': ", values.size(),
+                " values are not what its shape takes; give one per element");
+  }
+  const auto bytes = std::as_bytes(values);
+  return {std::move(name), type, std::move(shape), {bytes.begin(), bytes.end()}};
 }
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const double> values) {
-  return make(std::move(name), std::move(shape), StoredType::f64, values);
-}
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int32_t> values) {
-  return make(std::move(name), std::move(shape), StoredType::i32, values);
-}
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int64_t> values) {
-  return make(std::move(name), std::move(shape), StoredType::i64, values);
-}
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::uint8_t> values) {
-  return make(std::move(name), std::move(shape), StoredType::u8, values);
-}
+template HostTensor make_tensor(std::string, std::vector<std::int64_t>, std::span<const float>);
+template HostTensor make_tensor(std::string, std::vector<std::int64_t>, std::span<const double>);
+template HostTensor make_tensor(std::string, std::vector<std::int64_t>, std::span<const std::int32_t>);
+template HostTensor make_tensor(std::string, std::vector<std::int64_t>, std::span<const std::int64_t>);
+template HostTensor make_tensor(std::string, std::vector<std::int64_t>, std::span<const std::uint8_t>);
 
 std::vector<double> to_doubles(const HostTensor& tensor) { return to_numbers<double>(tensor); }
 

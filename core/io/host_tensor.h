@@ -32,12 +32,10 @@ struct HostTensor {
   std::int64_t elements() const;
 };
 
-/// A tensor from values; their number must be the product of the shape, else Error(failure).
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const float> values);
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const double> values);
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int32_t> values);
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::int64_t> values);
-HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const std::uint8_t> values);
+/// A tensor from floats, doubles, 32-bit, 64-bit or unsigned 8-bit integers; their number must be the product of the
+/// shape, else Error(failure).
+template <class Value>
+HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::span<const Value> values);
 
 /// The elements of any stored type as numbers: exact except for I64 above 2^53; booleans become 0 and 1.
 std::vector<double> to_doubles(const HostTensor& tensor);

@@ -9,7 +9,6 @@
 
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
-#include "core/io/safetensors_writer.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -133,10 +132,6 @@ fs::path write_safetensors(const fs::path& path, const TensorFile& file, Existin
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = std::as_bytes(std::span(text));
   return write_file_atomically(path, pieces, existing);
-}
-
-void write_safetensors(const fs::path& path, const TensorFile& file) {
-  write_safetensors(path, file, Existing::replace);
 }
 
 }  // namespace afterglow

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/io/atomic_file.h"
 #include "core/io/host_tensor.h"
 
 namespace afterglow {
@@ -30,6 +31,7 @@ TensorFile read_safetensors(const std::filesystem::path& path);
 /// Writes atomically. The bytes depend on the content only, not on the order of `file.tensors`: they are sorted as the
 /// reference implementation does, widest type first, then by name. Throws Error(failure) for duplicated or reserved
 /// names, text that is not UTF-8, and bytes that do not fit a shape; errors of the disk as write_file_atomically.
-void write_safetensors(const std::filesystem::path& path, const TensorFile& file);
+std::filesystem::path write_safetensors(const std::filesystem::path& path, const TensorFile& file,
+                                        Existing existing = Existing::replace);
 
 }  // namespace afterglow

@@ -14,6 +14,7 @@
 #include "core/layers/layer_kind.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/small_recipe.h"
+#include "tests/support/csv_file.h"
 #include "tests/support/folders.h"
 
 namespace afterglow {

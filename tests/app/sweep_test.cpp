@@ -6,6 +6,7 @@
 
 #include "core/io/csv.h"
 #include "tests/app/program_test.h"
+#include "tests/support/csv_file.h"
 
 namespace afterglow {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/io/arrays/mapped_tensors.h"
 #include "core/io/folders.h"
-#include "core/io/safetensors_writer.h"
+#include "core/io/safetensors.h"
 
 namespace afterglow {
 

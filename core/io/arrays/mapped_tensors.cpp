@@ -17,9 +17,9 @@
 
 namespace afterglow {
 
-namespace {
+void MappedTensors::Unmap::operator()(const std::byte* begin) const { ::munmap(const_cast<std::byte*>(begin), size); }
 
-std::span<const std::byte> mapped(const std::filesystem::path& path) {
+MappedTensors::Mapping MappedTensors::mapped(const std::filesystem::path& path) {
   // Non-blocking, so that a pipe without a writer fails at once.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) refuse_file(path, std::string(std::strerror(errno)) + "; check the name and its permissions");
@@ -30,14 +30,8 @@ std::span<const std::byte> mapped(const std::filesystem::path& path) {
   if (size == 0) refuse_file(path, "it is empty; get or write it again");
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) refuse_file(path, std::string(std::strerror(errno)) + "; copy it to a local disk");
-  return {static_cast<const std::byte*>(address), size};
+  return {static_cast<const std::byte*>(address), Unmap{size}};
 }
-
-void unmap(std::span<const std::byte> bytes) {
-  if (!bytes.empty()) ::munmap(const_cast<std::byte*>(bytes.data()), bytes.size());
-}
-
-}  // namespace
 
 void give_back_pages(std::span<const std::byte> bytes) {
   constexpr std::uintptr_t page = 4096;
@@ -46,35 +40,16 @@ void give_back_pages(std::span<const std::byte> bytes) {
   if (begin < end) ::madvise(const_cast<std::byte*>(bytes.data()) + (begin - first), end - begin, MADV_DONTNEED);
 }
 
-MappedTensors::MappedTensors(const std::filesystem::path& path) : bytes_(mapped(path)) {
-  try {
-    const std::string_view text = header_text(bytes_, path.string());
-    const std::size_t begin = header_length_bytes + text.size();
-    const Bytes data = part_of(bytes_, begin, bytes_.size() - begin, path.string());
-    Header header = parse_header(text, data.size(), path.string());
-    metadata_ = std::move(header.metadata);
-    for (HeaderEntry& entry : header.entries) {
-      tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.other_type), std::move(entry.shape),
-                          part_of(data, entry.begin, entry.end - entry.begin, path.string())});
-    }
-  } catch (...) {
-    unmap(bytes_);
-    throw;
+MappedTensors::MappedTensors(const std::filesystem::path& path) : file_(mapped(path)) {
+  const std::string_view text = header_text(bytes(), path.string());
+  const std::size_t begin = header_length_bytes + text.size();
+  const Bytes data = part_of(bytes(), begin, bytes().size() - begin, path.string());
+  Header header = parse_header(text, data.size(), path.string());
+  metadata_ = std::move(header.metadata);
+  for (HeaderEntry& entry : header.entries) {
+    tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.other_type), std::move(entry.shape),
+                        part_of(data, entry.begin, entry.end - entry.begin, path.string())});
   }
-}
-
-MappedTensors::~MappedTensors() { unmap(bytes_); }
-
-MappedTensors::MappedTensors(MappedTensors&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})),
-      tensors_(std::move(other.tensors_)),
-      metadata_(std::move(other.metadata_)) {}
-
-MappedTensors& MappedTensors::operator=(MappedTensors&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
-  std::swap(tensors_, other.tensors_);
-  std::swap(metadata_, other.metadata_);
-  return *this;
 }
 
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,18 +30,21 @@ class MappedTensors {
  public:
   /// Checks the header against the file's size, as read_safetensors does. Throws Error(bad_input) naming the file.
   explicit MappedTensors(const std::filesystem::path& path);
-  ~MappedTensors();
-  MappedTensors(MappedTensors&& other) noexcept;
-  MappedTensors& operator=(MappedTensors&& other) noexcept;
 
   /// In the order of their bytes; valid for the lifetime of this object.
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// All bytes of the file.
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const { return {file_.get(), file_.get_deleter().size}; }
 
  private:
-  std::span<const std::byte> bytes_;
+  struct Unmap {
+    std::size_t size = 0;
+    void operator()(const std::byte* begin) const;
+  };
+  using Mapping = std::unique_ptr<const std::byte[], Unmap>;
+  static Mapping mapped(const std::filesystem::path& path);
+  Mapping file_;
   std::vector<TensorView> tensors_;
   std::map<std::string, std::string> metadata_;
 };

@@ -13,6 +13,7 @@
 #include "core/io/csv.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/csv_file.h"
 
 namespace afterglow {
 namespace {

@@ -18,6 +18,7 @@
 #include "tests/core/engine/small_forecaster.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/csv_file.h"
 
 namespace afterglow {
 namespace {

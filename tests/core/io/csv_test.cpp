@@ -10,6 +10,7 @@
 
 #include "tests/core/io/temporary_folder.h"
 #include "tests/support/counted_allocations.h"
+#include "tests/support/csv_file.h"
 
 namespace afterglow {
 namespace {
