@@ -101,7 +101,7 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
 
 void Model::add_blend(Branch& branch, const json& entry, const std::string& here, const ParameterScope& root) {
   if (branch.norm == nullptr || branch.norm_behind || branch.output_scale != 1)
-    throw Error(ExitCode::bad_input, here + ": a mixer is blended behind a norm in front of it; take out blend");
+    throw Error(ExitCode::bad_input, here, ": a mixer is blended behind a norm in front of it; take out blend");
   const ParameterScope scope = root.scope("layers." + std::to_string(branch.block));
   branch.blend_weight = &scope.add("blend.weight", {width_, width_}, zeros());
   branch.blend_bias = &scope.add("blend.bias", {width_}, constant(get_number(entry, "blend", -2.0, -20.0, 20.0, here)));

@@ -57,16 +57,12 @@ json common_mixer(const ConfigFields& config, const char* kind, bool convolves, 
   return mixer;
 }
 
-/// Matches projections, convolutions and gates whose names the three share.
-void match_common(ModelPlan& plan, std::size_t block, const json& mixer) {
-  const std::string ours = mixer["kind"].get<std::string>() + ".";
-  const auto add = [&](bool is_there, const std::string& name) {
-    if (is_there) plan.match(block, ours + name, "attn." + name);
-  };
-  for (const char* name : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight"}) add(true, name);
-  for (const char* name : {"q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight"})
-    add(mixer["use_short_conv"].get<bool>(), name);
-  add(mixer["use_gate"].get<bool>() && !mixer.contains("output_gate_rank"), "g_proj.weight");
+/// Matches projections, convolutions and gates whose names the three share, and those of one.
+void match_common(ModelPlan& plan, std::size_t block, const json& mixer, std::string names) {
+  names += " q_proj.weight k_proj.weight v_proj.weight o_proj.weight";
+  if (mixer["use_short_conv"].get<bool>()) names += " q_conv1d.weight k_conv1d.weight v_conv1d.weight";
+  if (mixer["use_gate"].get<bool>() && !mixer.contains("output_gate_rank")) names += " g_proj.weight";
+  match_names(plan, block, mixer["kind"].get<std::string>() + ".", "attn.", names);
 }
 
 void describe_common(const json& mixer, json& config, const char* gate_field) {
@@ -128,9 +124,7 @@ json gated_deltanet_mixer(const ConfigFields& config) {
 }
 
 void match_gated_deltanet(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
-  match_common(plan, block, mixer);
-  for (const char* name : {"a_proj.weight", "b_proj.weight", "A_log", "dt_bias", "o_norm.weight"})
-    plan.match(block, std::string("gated_deltanet.") + name, std::string("attn.") + name);
+  match_common(plan, block, mixer, "a_proj.weight b_proj.weight A_log dt_bias o_norm.weight");
 }
 
 void describe_gated_deltanet(const json& mixer, json& config, std::vector<std::string>& notes) {
@@ -161,10 +155,9 @@ json kda_mixer(const ConfigFields& config) {
 }
 
 void match_kda(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
-  match_common(plan, block, mixer);
-  match_names(plan, block, "kda.", "attn.",
-              "f_proj.0.weight f_proj.1.weight g_proj.0.weight g_proj.1.weight g_proj.1.bias b_proj.weight A_log "
-              "dt_bias o_norm.weight");
+  match_common(plan, block, mixer,
+               "f_proj.0.weight f_proj.1.weight g_proj.0.weight g_proj.1.weight g_proj.1.bias b_proj.weight A_log "
+               "dt_bias o_norm.weight");
 }
 
 void describe_kda(const json& mixer, json& config, std::vector<std::string>& notes) {
@@ -198,9 +191,7 @@ json delta_net_mixer(const ConfigFields& config) {
 }
 
 void match_delta_net(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
-  match_common(plan, block, mixer);
-  if (mixer["use_beta"].get<bool>()) plan.match(block, "deltanet.b_proj.weight", "attn.b_proj.weight");
-  plan.match(block, "deltanet.o_norm.weight", "attn.o_norm.weight");
+  match_common(plan, block, mixer, mixer["use_beta"].get<bool>() ? "o_norm.weight b_proj.weight" : "o_norm.weight");
 }
 
 void require_own_heads(const json& mixer, const Sizes& sizes) {
@@ -250,9 +241,7 @@ json gla_mixer(const ConfigFields& config) {
 }
 
 void match_gla(ModelPlan& plan, std::size_t block, const ConfigFields& config, const json& mixer) {
-  match_common(plan, block, mixer);
-  for (const char* name : {"gk_proj.0.weight", "gk_proj.1.weight", "gk_proj.1.bias"})
-    plan.match(block, std::string("gla.") + name, std::string("attn.") + name);
+  match_common(plan, block, mixer, "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias");
   const bool is_fused = config.flag("fuse_norm", true) && mixer["use_gate"].get<bool>();
   const char* fused = "attn.g_norm_swish_gate.weight";
   const char* apart = "attn.g_norm.weight";

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/io/error.h"
+#include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
 
@@ -70,18 +71,12 @@ void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const json& 
 void match_mamba2(ModelPlan& plan, std::size_t block, const json& mixer, const std::string& ours,
                   const std::string& theirs) {
   const bool bias = mixer.value("bias", false);
-  const std::pair<const char*, bool> parts[] = {{"in_proj.weight", true},
-                                                {"in_proj.bias", bias},
-                                                {"conv1d.weight", true},
-                                                {"conv1d.bias", mixer.value("conv_bias", true)},
-                                                {"dt_bias", true},
-                                                {"A_log", true},
-                                                {"D", true},
-                                                {"norm.weight", mixer.value("rmsnorm", true)},
-                                                {"out_proj.weight", true},
-                                                {"out_proj.bias", mixer.value("out_bias", bias)}};
-  for (const auto& [name, is_there] : parts)
-    if (is_there) plan.match(block, ours + name, theirs + name);
+  std::string names = "in_proj.weight conv1d.weight dt_bias A_log D out_proj.weight";
+  if (bias) names += " in_proj.bias";
+  if (mixer.value("conv_bias", true)) names += " conv1d.bias";
+  if (mixer.value("rmsnorm", true)) names += " norm.weight";
+  if (mixer.value("out_bias", bias)) names += " out_proj.bias";
+  match_names(plan, block, ours, theirs, names);
 }
 
 void limit_steps(json& mixer, double least, double most) {

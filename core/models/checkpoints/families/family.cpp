@@ -204,6 +204,13 @@ void match_experts(ModelPlan& plan, std::size_t block, const json& experts, cons
     plan.match(block, "experts.shared_gate.weight", names.base + names.shared_gate);
 }
 
+bool is_listed(const ConfigFields& config, const char* name, std::int64_t layer) {
+  if (!config.has(name)) return false;
+  const json& list = config.fields()[name];
+  if (!list.is_array()) config.refuse(name, "a list of layers is expected; correct it");
+  return std::ranges::any_of(list, [&](const json& one) { return one == layer; });
+}
+
 json delta_net_mixer(const ConfigFields& config, double norm_eps) {
   const std::int64_t heads = config.integer("linear_num_value_heads", 32),
                      keys = config.integer("linear_num_key_heads", 16);

@@ -49,6 +49,9 @@ struct ExpertNames {
 };
 void match_experts(ModelPlan& plan, std::size_t block, const nlohmann::json& experts, const ExpertNames& names = {});
 
+/// Whether the list `name`, which may be missing, has the layer.
+bool is_listed(const ConfigFields& config, const char* name, std::int64_t layer);
+
 /// Gated DeltaNet from the fields linear_*, with the defaults of Qwen.
 nlohmann::json delta_net_mixer(const ConfigFields& config, double norm_eps);
 

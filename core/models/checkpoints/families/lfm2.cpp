@@ -45,8 +45,7 @@ ModelPlan plan_lfm2(const ConfigFields& config) {
                   {"conv_size", config.integer("conv_L_cache", 3)},
                   {"bias", config.flag("conv_bias", false)}};
   const json mlp{{"kind", "swiglu"}, {"d_ff", mlp_width(config)}};
-  std::size_t block = 0;
-  for (const std::string& word : mixers(config)) {
+  for (std::size_t block = 0; const std::string& word : mixers(config)) {
     const bool attends = word == "full_attention";
     match_norms(plan, block, "operator_norm", "ffn_norm");
     if (attends) {

@@ -27,13 +27,6 @@ json swiglu_of(const ConfigFields& config, std::int64_t default_width) {
           {"bias", config.flag("mlp_bias", false)}};
 }
 
-bool is_listed(const ConfigFields& config, const char* name, std::int64_t layer) {
-  if (!config.has(name)) return false;
-  const json& list = config.fields()[name];
-  if (!list.is_array()) config.refuse(name, "a list of layers is expected; correct it");
-  return std::ranges::any_of(list, [&](const json& one) { return one == layer; });
-}
-
 /// Gate and up of all experts, or of the one MLP, lie in one tensor, and their down projections in another.
 void match_granite_mlp(ModelPlan& plan, std::size_t block, const std::string& ours, const std::string& theirs,
                        std::int64_t width, std::int64_t expert = 0, std::int64_t experts = 1) {
@@ -105,8 +98,7 @@ ModelPlan plan_granite(const ConfigFields& config) {
   std::vector<std::string> words = config.layer_words("layer_types");
   if (words.empty()) words = config.layer_words("layers_block_type");
   words.resize(static_cast<std::size_t>(config.layers()), "mamba");
-  std::size_t block = 0;
-  for (const std::string& word : words) {
+  for (std::size_t block = 0; const std::string& word : words) {
     const bool attends = word == "full_attention" || word == "attention";
     if (!attends && word != "linear_attention" && word != "mamba")
       config.refuse("layer_types", "linear_attention and full_attention are expected; correct it");

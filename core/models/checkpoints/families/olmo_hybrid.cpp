@@ -50,8 +50,7 @@ ModelPlan plan_olmo_hybrid(const ConfigFields& config) {
   delta["allow_neg_eigval"] = config.flag("linear_allow_neg_eigval", true);
   const json mlp{{"kind", "swiglu"}, {"d_ff", config.integer("intermediate_size", std::nullopt)}};
   require_silu(config);
-  std::size_t block = 0;
-  for (const std::string& word : mixers_of(config, "linear_attention", "full_attention", 4)) {
+  for (std::size_t block = 0; const std::string& word : mixers_of(config, "linear_attention", "full_attention", 4)) {
     const bool attends = word == "full_attention";
     // Files have the names of the authors' layers or of the library's.
     const auto norm = [&](const char* ours, const char* theirs, const char* other) {

@@ -63,14 +63,7 @@ bool has_no_experts(const ConfigFields& config) {
 
 /// Layers whose MLP is dense: those of mlp_only_layers, and all but every decoder_sparse_step-th.
 bool is_dense(const ConfigFields& config, std::int64_t layer) {
-  if (has_no_experts(config)) return true;
-  if (config.has("mlp_only_layers")) {
-    const json& list = config.fields()["mlp_only_layers"];
-    if (!list.is_array()) config.refuse("mlp_only_layers", "a list of layers is expected; correct it");
-    for (const json& one : list) {
-      if (one == layer) return true;
-    }
-  }
+  if (has_no_experts(config) || is_listed(config, "mlp_only_layers", layer)) return true;
   return (layer + 1) % config.integer("decoder_sparse_step", 1) != 0;
 }
 
@@ -89,9 +82,8 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   const json experts = is_next && !has_no_experts(config) ? experts_of(config) : json();
   if (is_next && has_no_experts(config))
     config.skip("moe_intermediate_size num_experts_per_tok norm_topk_prob shared_expert_intermediate_size");
-  std::size_t block = 0;
-  for (const std::string& word :
-       mixers_of(config, "linear_attention", "full_attention", config.integer("full_attention_interval", 4))) {
+  for (std::size_t block = 0; const std::string& word : mixers_of(config, "linear_attention", "full_attention",
+                                                                  config.integer("full_attention_interval", 4))) {
     const bool attends = word == "full_attention", has_experts = is_next && !is_dense(config, block);
     match_norms(plan, block);
     attends ? match_attention(plan, block, attention) : match_delta(plan, block, delta, is_next);
