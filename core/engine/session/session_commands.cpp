@@ -1,4 +1,4 @@
-// What each command of the engine does. `value` is the command's value, always an object; empty for a typed command.
+// What each command of the engine does.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include "core/engine/session/session_worker.h"
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
-#include "core/io/safetensors_writer.h"
+#include "core/io/safetensors.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
@@ -16,24 +16,6 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
-
-/// A whole number in a command's value; the fallback if it is absent or no number.
-std::int64_t integer_in(const json& value, const char* key, std::int64_t fallback) {
-  if (!value.contains(key) || !value[key].is_number()) return fallback;
-  constexpr double most = 9e15;
-  return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
-}
-
-/// The index of a part or head, at least `low`; otherwise as `integer_in`.
-int index_in(const json& value, const char* key, std::int64_t low) {
-  return static_cast<int>(std::clamp<std::int64_t>(integer_in(value, key, low), low, 1 << 20));
-}
-
-std::string text_in(const json& value, const char* key, const std::string& fallback) {
-  return value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
-}
-
-bool holds(const json& value, const char* key, bool wanted) { return value.contains(key) && value[key] == wanted; }
 
 /// Without changes made during training.
 Recipe from_the_start(Recipe recipe) {
@@ -45,84 +27,97 @@ Recipe from_the_start(Recipe recipe) {
 }  // namespace
 
 struct SessionWorker::Commands {
-  using Handler = void (*)(SessionWorker& worker, const Command& command, const json& value);
+  using Handler = std::function<void(Commands&)>;
 
   /// Null if the engine has no command of this name.
   static Handler find(std::string_view name) {
     static const std::map<std::string_view, Handler> table = {
-        {"run", run},
-        {"pause", [](SessionWorker& worker, const Command&, const json&) { worker.control_.pause(); }},
-        {"toggle_run", toggle_run},
-        {"step", step},
-        {"run_to", run_to},
-        {"rewind", rewind},
-        {"speed", speed},
-        {"discard", discard},
-        {"reset", [](SessionWorker& worker, const Command&,
-                     const json&) { restart(worker, static_cast<std::int64_t>(worker.run_->recipe().seed)); }},
+        {"run", &Commands::run},
+        {"pause", [](Commands& of) { of.worker.control_.pause(); }},
+        {"toggle_run", &Commands::toggle_run},
+        {"step", &Commands::step},
+        {"run_to", &Commands::run_to},
+        {"rewind", &Commands::rewind},
+        {"speed", &Commands::speed},
+        {"discard", &Commands::discard},
+        {"reset", [](Commands& of) { of.restart(static_cast<std::int64_t>(of.worker.run_->recipe().seed)); }},
         {"reseed",
-         [](SessionWorker& worker, const Command&, const json& value) {
-           const auto next = static_cast<std::int64_t>(worker.run_->recipe().seed) + 1;
-           restart(worker, std::clamp<std::int64_t>(integer_in(value, "seed", next), 0, largest_seed));
+         [](Commands& of) {
+           const auto next = static_cast<std::int64_t>(of.worker.run_->recipe().seed) + 1;
+           of.restart(std::clamp<std::int64_t>(of.integer("seed", next), 0, largest_seed));
          }},
-        {"branch", branch},
-        {"set", set},
-        {"skip", skip},
-        {"freeze", freeze},
-        {"surgery", surgery},
-        {"undo",
-         [](SessionWorker& worker, const Command&, const json&) {
-           worker.run_->undo() ? worker.analyse_afresh() : worker.report(Severity::info, "there is nothing to undo");
-         }},
-        {"redo",
-         [](SessionWorker& worker, const Command&, const json&) {
-           worker.run_->redo() ? worker.analyse_afresh() : worker.report(Severity::info, "there is nothing to redo");
-         }},
-        {"load", load},
-        {"compare", compare},
+        {"branch", &Commands::branch},
+        {"set", &Commands::set},
+        {"skip", &Commands::skip},
+        {"freeze", &Commands::freeze},
+        {"surgery", &Commands::surgery},
+        {"undo", [](Commands& of) { of.tell_of_journal(of.worker.run_->undo()); }},
+        {"redo", [](Commands& of) { of.tell_of_journal(of.worker.run_->redo()); }},
+        {"load", &Commands::load},
+        {"compare", &Commands::compare},
         {"gka_figure6",
-         [](SessionWorker& worker, const Command&, const json&) {
-           compare_presets(worker, {"gka-constant", "gka-adaptive"});
+         [](Commands& of) {
+           of.compare_presets({"gka-constant", "gka-adaptive"});
          }},
-        {"save", save},
+        {"save", &Commands::save},
         {"device",
-         [](SessionWorker& worker, const Command&, const json& value) {
-           move_to(worker, worker.options_.make_backend(text_in(value, "name", "auto"), worker.options_.threads),
-                   worker.run_->recipe().precision);
+         [](Commands& of) {
+           of.move_to(of.worker.options_.make_backend(of.text("name", "auto"), of.worker.options_.threads),
+                      of.worker.run_->recipe().precision);
          }},
-        {"precision", precision},
+        {"precision", &Commands::precision},
         {"probe",
-         [](SessionWorker& worker, const Command&, const json& value) {
-           worker.run_->choose_inspected(value);
-           worker.analyse_afresh();
+         [](Commands& of) {
+           of.worker.run_->choose_inspected(of.value);
+           of.worker.analyse_afresh();
          }},
         {"trace",
-         [](SessionWorker& worker, const Command&, const json& value) {
-           worker.run_->choose_trace(index_in(value, "layer", -1));
-           worker.analyse_afresh();
+         [](Commands& of) {
+           of.worker.run_->choose_trace(of.index("layer", -1));
+           of.worker.analyse_afresh();
          }},
-        {"influence", ask_afresh},
-        {"compare_runs", ask_afresh},
-        {"blame", ask_of_training},
-        {"measure", ask},
-        {"stop_when",
-         [](SessionWorker& worker, const Command&, const json& value) { worker.run_->choose_stop(value); }},
+        {"influence", &Commands::ask_afresh},
+        {"compare_runs", &Commands::ask_afresh},
+        {"blame", &Commands::ask_of_training},
+        {"measure", &Commands::ask},
+        {"stop_when", [](Commands& of) { of.worker.run_->choose_stop(of.value); }},
         {"note",
-         [](SessionWorker& worker, const Command&, const json& value) {
-           worker.run_->write_note(value);
-           worker.has_new_notes_ = true;
+         [](Commands& of) {
+           of.worker.run_->write_note(of.value);
+           of.worker.has_new_notes_ = true;
          }},
-        {"theory", [](SessionWorker& worker, const Command&, const json& value) {
-           worker.run_->choose_theory(index_in(value, "layer", -1), index_in(value, "head", 0));
-         }}};
-    if (edits_inspection(name)) return edit_inspection;
+        {"theory", [](Commands& of) { of.worker.run_->choose_theory(of.index("layer", -1), of.index("head", 0)); }}};
+    if (edits_inspection(name)) return &Commands::edit_inspection;
     const auto found = table.find(name);
     if (found != table.end()) return found->second;
-    return find_settings(name) ? ask : nullptr;
+    return find_settings(name) ? Handler(&Commands::ask) : nullptr;
+  }
+
+  SessionWorker& worker;
+  const Command& command;
+  const json value;  ///< the command's value, always an object; empty for a typed command
+
+  /// A whole number in the value; the fallback if it is absent or no number.
+  std::int64_t integer(const char* key, std::int64_t fallback) const {
+    if (!value.contains(key) || !value[key].is_number()) return fallback;
+    constexpr double most = 9e15;
+    return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
+  }
+  /// The index of a part or head, at least `low`; otherwise as `integer`.
+  int index(const char* key, std::int64_t low) const {
+    return static_cast<int>(std::clamp<std::int64_t>(integer(key, low), low, 1 << 20));
+  }
+  std::string text(const char* key, const std::string& fallback) const {
+    return value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
+  }
+  bool holds(const char* key, bool wanted) const { return value.contains(key) && value[key] == wanted; }
+
+  void tell_of_journal(bool has_changed) {
+    has_changed ? worker.analyse_afresh() : worker.report(Severity::info, "there is nothing to " + command.name);
   }
 
   /// At the end of a run it reports why nothing happens.
-  static void run(SessionWorker& worker, const Command&, const json&) {
+  void run() {
     const TrainingRun& run = *worker.run_;
     if (run.folder() || !run.finished()) return worker.start(-1);
     const bool is_at_last_step = run.step() >= run.trainer().config().steps;
@@ -131,14 +126,14 @@ struct SessionWorker::Commands {
                                       : "Done: no better result within the patience · raise patience to continue");
   }
 
-  static void toggle_run(SessionWorker& worker, const Command& command, const json& value) {
+  void toggle_run() {
     if (worker.run_->folder()) return worker.follow(!worker.follows_);
     if (worker.control_.running()) return worker.control_.pause();
-    run(worker, command, value);
+    run();
   }
 
-  static void speed(SessionWorker& worker, const Command&, const json& value) {
-    if (const std::int64_t by = integer_in(value, "by", 0); by != 0)
+  void speed() {
+    if (const std::int64_t by = integer("by", 0); by != 0)
       return worker.control_.change_speed(std::clamp<std::int64_t>(by, -10, 10));
     if (!value.contains("to") || !value["to"].is_number() || !(value["to"].get<double>() >= 0))
       throw Error(ExitCode::bad_input, R"(speed takes {"to": 10}, steps a second; 0 means as fast as it goes)");
@@ -146,34 +141,32 @@ struct SessionWorker::Commands {
   }
 
   /// Of a run in a folder: shows the state `by` places after the present one.
-  static void move_by(SessionWorker& worker, std::int64_t by) {
-    worker.go_to(worker.run_->folder()->near(worker.run_->step(), by).step);
-  }
+  void move_by(std::int64_t by) { worker.go_to(worker.run_->folder()->near(worker.run_->step(), by).step); }
 
-  static void step(SessionWorker& worker, const Command&, const json& value) {
-    const std::int64_t count = std::max<std::int64_t>(1, integer_in(value, "count", 1));
-    if (worker.run_->folder()) return move_by(worker, count);
+  void step() {
+    const std::int64_t count = std::max<std::int64_t>(1, integer("count", 1));
+    if (worker.run_->folder()) return move_by(count);
     worker.control_.train_more(count, worker.run_->step());
     worker.restart_clock();
   }
 
-  static void run_to(SessionWorker& worker, const Command&, const json& value) {
-    const std::int64_t step = std::max<std::int64_t>(0, integer_in(value, "step", worker.run_->step()));
+  void run_to() {
+    const std::int64_t step = std::max<std::int64_t>(0, integer("step", worker.run_->step()));
     if (step > worker.run_->step()) return worker.go_to(step);
     worker.start(step);
   }
 
   /// By some steps from the present one, or from the target of a repetition in progress.
-  static void rewind(SessionWorker& worker, const Command&, const json& value) {
-    const std::int64_t by = std::max<std::int64_t>(1, integer_in(value, "by", 1));
-    if (worker.run_->folder() && value.contains("by")) return move_by(worker, -by);
+  void rewind() {
+    const std::int64_t by = std::max<std::int64_t>(1, integer("by", 1));
+    if (worker.run_->folder() && value.contains("by")) return move_by(-by);
     const std::int64_t aim = std::max(worker.control_.rebuilds_to(), worker.run_->step());
-    worker.go_to(value.contains("by") ? aim - by : integer_in(value, "step", 0));
+    worker.go_to(value.contains("by") ? aim - by : integer("step", 0));
   }
 
   /// Without a name the present run: the newest earlier run replaces it, or its own recipe at step 0.
-  static void discard(SessionWorker& worker, const Command&, const json& value) {
-    const std::string present = worker.run_->name, name = text_in(value, "run", "");
+  void discard() {
+    const std::string present = worker.run_->name, name = text("run", "");
     RunArchive& archive = worker.archive_;
     if (name.empty() || name == present) {
       worker.go_over_to(archive.runs().empty() ? from_the_start(worker.run_->recipe()) : archive.runs().back().recipe);
@@ -181,13 +174,13 @@ struct SessionWorker::Commands {
     } else if (!archive.discard(name)) {
       std::vector<std::string> names;
       for (const EarlierRun& earlier : archive.runs()) names.push_back(earlier.curves.run);
-      throw Error(ExitCode::bad_input, "there is no earlier run \"" + name + "\"" + which_there_are(name, names));
+      throw Error(ExitCode::bad_input, "there is no earlier run \"", name, "\"", which_there_are(name, names));
     }
     worker.report(Severity::info, (name.empty() ? present : name) + " was discarded");
   }
 
   /// The run's recipe at step 0 with this seed.
-  static void restart(SessionWorker& worker, std::int64_t seed) {
+  void restart(std::int64_t seed) {
     Recipe recipe = from_the_start(worker.run_->recipe());
     recipe.seed = static_cast<std::uint64_t>(seed);
     const bool was_running = worker.control_.running();
@@ -196,7 +189,7 @@ struct SessionWorker::Commands {
   }
 
   /// Keeps the present run as a grey curve; a copy goes on from here.
-  static void branch(SessionWorker& worker, const Command&, const json&) {
+  void branch() {
     TrainingRun& run = *worker.run_;
     worker.archive_.branch({run.whole_curves(), run.recipe()}, run.step());
     run.forget_ahead();
@@ -206,7 +199,7 @@ struct SessionWorker::Commands {
 
   /// Makes a change at the present step; keeps the former future as an earlier run.
   template <class Change>
-  static void begin_other_future(SessionWorker& worker, const Change& change) {
+  void begin_other_future(const Change& change) {
     const TrainingRun& run = *worker.run_;
     std::optional<EarlierRun> former;
     if (run.latest_step() > run.step()) former = EarlierRun{run.whole_curves(), run.recipe()};
@@ -214,16 +207,16 @@ struct SessionWorker::Commands {
     if (former) worker.archive_.change(std::move(*former), run.step());
   }
 
-  static void set(SessionWorker& worker, const Command& command, const json& value) {
+  void set() {
     SetNumber wanted;
     if (const auto* typed = std::get_if<SetNumber>(&command.typed)) {
       wanted = *typed;
-    } else if (text_in(value, "key", "").empty() || !value.contains("to") || !value["to"].is_number()) {
+    } else if (text("key", "").empty() || !value.contains("to") || !value["to"].is_number()) {
       throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
     } else {
-      wanted = {value["key"].get<std::string>(), value["to"].get<double>(), holds(value, "live", true)};
+      wanted = {value["key"].get<std::string>(), value["to"].get<double>(), holds("live", true)};
     }
-    begin_other_future(worker, [&](TrainingRun& run) { run.set(wanted.key, wanted.to, wanted.is_live); });
+    begin_other_future([&](TrainingRun& run) { run.set(wanted.key, wanted.to, wanted.is_live); });
     // Settings of the training do not change results for the present weights; settings of a layer do.
     if (wanted.key.find('.') == std::string::npos) return;
     worker.run_->forget_results();
@@ -231,41 +224,40 @@ struct SessionWorker::Commands {
   }
 
   /// Rewinds to before a step and leaves its batch out of the training.
-  static void skip(SessionWorker& worker, const Command&, const json& value) {
+  void skip() {
     TrainingRun& run = *worker.run_;
-    const std::int64_t step = integer_in(value, "step", run.step() + 1);
+    const std::int64_t step = integer("step", run.step() + 1);
     if (step <= run.oldest_step() || step > run.latest_step() + 1)
-      throw Error(ExitCode::bad_input, "skip: step " + std::to_string(step) + " cannot be left out; choose one of " +
-                                           std::to_string(run.oldest_step() + 1) + " to " +
-                                           std::to_string(run.latest_step() + 1));
+      throw Error(ExitCode::bad_input, "skip: step ", step, " cannot be left out; choose one of ",
+                  run.oldest_step() + 1, " to ", run.latest_step() + 1);
     run.go_to(step - 1);
-    begin_other_future(worker, [](TrainingRun& now) { now.leave_out_batch(); });
+    begin_other_future([](TrainingRun& now) { now.leave_out_batch(); });
     worker.restart_clock();
     worker.analyse_afresh();
     worker.report(Severity::info, "the batch of step " + std::to_string(step) + " is left out");
   }
 
-  static void freeze(SessionWorker& worker, const Command&, const json& value) {
-    const std::string part = text_in(value, "part", "");
+  void freeze() {
+    const std::string part = text("part", "");
     if (part.empty()) throw Error(ExitCode::bad_input, R"(freeze takes {"part": "1 ska"}, the label of a part)");
-    const bool on = !holds(value, "on", false);
-    begin_other_future(worker, [&](TrainingRun& run) { run.freeze(part, on); });
+    const bool on = !holds("on", false);
+    begin_other_future([&](TrainingRun& run) { run.freeze(part, on); });
     worker.report(Severity::info, part + (on ? " keeps its weights from here on" : " learns again"));
   }
 
-  static void surgery(SessionWorker& worker, const Command&, const json& value) {
+  void surgery() {
     if (value.empty() && !worker.run_->inspection_moves_eigenvalues())
       return worker.report(Severity::info,
                            "drag eigenvalues in the Koopman spectrum first; then the weights can be fitted to them");
-    begin_other_future(worker, [&](AnalysedRun& run) { run.operate(value); });
+    begin_other_future([&](AnalysedRun& run) { run.operate(value); });
     worker.restart_clock();
     worker.analyse_afresh();
     worker.report(Severity::info,
                   "the key projections have the moved eigenvalues now; train on to see whether they spring back");
   }
 
-  static void load(SessionWorker& worker, const Command&, const json& value) {
-    const std::string path = text_in(value, "path", ""), preset = text_in(value, "preset", "");
+  void load() {
+    const std::string path = text("path", ""), preset = text("preset", "");
     if (!path.empty()) return worker.open(open_saved_run(path, newest_state));
     if (value.contains("recipe"))
       return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), value.value("alone", json()) == true);
@@ -276,19 +268,19 @@ struct SessionWorker::Commands {
   }
 
   /// Trains these to their ends, one after the other; opening any other run cancels that.
-  static void train_compared(SessionWorker& worker, std::deque<ComparedRun> runs) {
+  void train_compared(std::deque<ComparedRun> runs) {
     worker.control_.compare(std::move(runs));
     worker.train_next_compared();
   }
 
-  static void compare_presets(SessionWorker& worker, const std::vector<std::string>& names) {
+  void compare_presets(const std::vector<std::string>& names) {
     std::deque<ComparedRun> runs;
     for (const std::string& name : names) runs.push_back({find_preset(name).title, find_preset(name).text});
-    train_compared(worker, std::move(runs));
+    train_compared(std::move(runs));
   }
 
   /// Presets, or the run's recipe with successive seeds.
-  static void compare(SessionWorker& worker, const Command&, const json& value) {
+  void compare() {
     constexpr std::int64_t max_seeds = 32;  // as many runs as are kept
     if (value.contains("seeds")) {
       const std::int64_t count = get_integer(value, "seeds", std::nullopt, 1, max_seeds, "compare");
@@ -296,7 +288,7 @@ struct SessionWorker::Commands {
       Recipe recipe = from_the_start(worker.run_->recipe());
       for (std::int64_t i = 0; i < count; ++i, ++recipe.seed)
         runs.push_back({"seed " + std::to_string(recipe.seed), to_json(recipe).dump()});
-      return train_compared(worker, std::move(runs));
+      return train_compared(std::move(runs));
     }
     std::vector<std::string> names;
     if (value.contains("presets") && value["presets"].is_array()) {
@@ -306,11 +298,11 @@ struct SessionWorker::Commands {
     if (names.empty())
       throw Error(ExitCode::bad_input,
                   R"(compare takes {"presets": ["tiny-ssm", "tiny"]}, `afterglow info` lists them, or {"seeds": 5})");
-    compare_presets(worker, names);
+    compare_presets(names);
   }
 
-  static void save(SessionWorker& worker, const Command&, const json& value) {
-    std::filesystem::path path = text_in(value, "path", "");
+  void save() {
+    std::filesystem::path path = text("path", "");
     const Existing existing = path.empty() ? Existing::keep : Existing::replace_in_folder;
     if (path.empty()) {
       const std::filesystem::path& folder = worker.options_.save_folder;
@@ -322,12 +314,12 @@ struct SessionWorker::Commands {
       const Snapshot snapshot = worker.present_snapshot();
       worker.report(Severity::info, "snapshot written: " + write_safetensors(path, snapshot.file, existing).string());
     } catch (const std::bad_alloc&) {
-      throw Error(ExitCode::out_of_memory, path.string() + " was not written: not enough memory for its tensors");
+      throw Error(ExitCode::out_of_memory, path.string(), " was not written: not enough memory for its tensors");
     }
   }
 
   /// Continues the run on another back end; what was trained before stays as an earlier run.
-  static void move_to(SessionWorker& worker, std::unique_ptr<Backend> target, Precision precision) {
+  void move_to(std::unique_ptr<Backend> target, Precision precision) {
     const bool was_running = worker.control_.running();
     const double trained = worker.trained_;
     Snapshot snapshot = worker.present_snapshot();
@@ -343,55 +335,56 @@ struct SessionWorker::Commands {
     worker.control_.resume(was_running);
   }
 
-  static void precision(SessionWorker& worker, const Command&, const json& value) {
-    const Precision wanted = parse_precision(text_in(value, "name", "fp32"));
+  void precision() {
+    const Precision wanted = parse_precision(text("name", "fp32"));
     Backend& now = *worker.backend_;
     if (!now.set_precision(wanted))
-      throw Error(ExitCode::bad_input, now.description() + " computes in fp32 only; switch to a GPU first");
-    move_to(worker, worker.options_.make_backend(now.name(), worker.options_.threads), wanted);
+      throw Error(ExitCode::bad_input, now.description(), " computes in fp32 only; switch to a GPU first");
+    move_to(worker.options_.make_backend(now.name(), worker.options_.threads), wanted);
   }
 
   /// Commands that change what is inspected, and nothing of the run.
-  static void edit_inspection(SessionWorker& worker, const Command& command, const json&) {
+  void edit_inspection() {
     worker.run_->change_inspection(command);
     worker.scheduler_.note_edit();
   }
 
   /// Commands that set what an analysis measures, start it, or open a run that it has trained.
-  static void ask(SessionWorker& worker, const Command& command, const json&) {
+  void ask() {
     worker.scheduler_.retry();
     if (std::optional<Recipe> recipe = worker.run_->opened_by(command)) return worker.open({*recipe, {}});
     worker.run_->ask(command);
   }
 
   /// The same; a study of the steps of training needs some.
-  static void ask_of_training(SessionWorker& worker, const Command& command, const json& value) {
+  void ask_of_training() {
     if (worker.run_->latest_step() <= worker.run_->oldest_step())
       return worker.report(Severity::info, "train some steps first; then the effect of every batch can be measured");
-    ask(worker, command, value);
+    ask();
   }
 
   /// The same for quick analyses, which follow at once.
-  static void ask_afresh(SessionWorker& worker, const Command& command, const json&) {
+  void ask_afresh() {
     worker.run_->ask(command);
     worker.analyse_afresh();
   }
 };
 
-bool SessionWorker::knows(std::string_view name) { return Commands::find(name) != nullptr; }
+bool SessionWorker::knows(std::string_view name) { return static_cast<bool>(Commands::find(name)); }
 
 void SessionWorker::apply(const Command& command) {
   const Commands::Handler handler = Commands::find(command.name);
-  if (handler == nullptr) throw Error(ExitCode::bad_input, "the engine has no command \"" + command.name + "\"");
+  if (!handler) throw Error(ExitCode::bad_input, "the engine has no command \"", command.name, "\"");
   if (!is_open() && command.name != "load") throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
   static const std::set<std::string> learn{"branch", "reset", "reseed", "blame", "microscope", "bisect"};
   if (is_open() && run_->folder() && (changes_training(command) || learn.contains(command.name)))
-    throw Error(ExitCode::bad_input, command.name + ": another program trains this run; open one checkpoint by itself");
+    throw Error(ExitCode::bad_input, command.name, ": another program trains this run; open one checkpoint by itself");
   const bool is_text = std::holds_alternative<std::monostate>(command.typed);
   const json value = is_text ? parse_json(command.value, "the value of " + command.name) : json();
   if (!value.is_object() && !value.is_null())
-    throw Error(ExitCode::bad_input, command.name + " takes an object, not " + command.value);
-  handler(*this, command, value.is_null() ? json::object() : value);
+    throw Error(ExitCode::bad_input, command.name, " takes an object, not ", command.value);
+  Commands call{*this, command, value.is_null() ? json::object() : value};
+  handler(call);
 }
 
 }  // namespace afterglow
