@@ -462,7 +462,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
     open_lesson(word);  // reports a fault before a window opens
     if (words.size() > 1)
-      throw Error(ExitCode::usage, "a lesson is compared with nothing; leave \"" + words[1] + "\" out");
+      throw Error(ExitCode::usage, "a lesson is compared with nothing; leave \"", words[1], "\" out");
     options.lesson = word;
     return;
   }

@@ -90,8 +90,8 @@ void require_beginning(const Trainer& trainer, std::span<const int> beginning, c
   if (beginning.empty()) throw Error(ExitCode::bad_input, "give at least one token to begin with");
   for (const int token : beginning) {
     if (token >= 0 && token < model.vocab()) continue;
-    throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " is outside the model's vocabulary of " +
-                                         std::to_string(model.vocab()) + " (" + trainer.task().name() + ")");
+    throw Error(ExitCode::bad_input, "token ", token, " is outside the model's vocabulary of ", model.vocab(), " (",
+                trainer.task().name(), ")");
   }
 }
 

@@ -32,7 +32,7 @@ InspectionSetup InspectionEditor::chosen(const nlohmann::json& value) const {
 
 InspectionSetup InspectionEditor::changed(const Command& command) const {
   if (inspector_ == nullptr)
-    throw Error(ExitCode::bad_input, command.name + ": a forecast has no tokens to change; choose another window");
+    throw Error(ExitCode::bad_input, command.name, ": a forecast has no tokens to change; choose another window");
   InspectionSetup setup = now();
   const bool is_text = std::holds_alternative<std::monostate>(command.typed);
   const nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
@@ -113,13 +113,12 @@ InspectionSetup InspectionEditor::with_file(nlohmann::json choices) const {
   InspectionSetup setup = now();
   const auto length = static_cast<std::int64_t>(inspector_->sequence_of(setup).tokens.size());
   if (ids.sequences != 2 || ids.length != length || ids.padding() > 0)
-    throw Error(ExitCode::bad_input, path + " holds " + std::to_string(ids.sequences) + " sequence(s) of " +
-                                         std::to_string(ids.length) + " tokens; a pair has two of " +
-                                         std::to_string(length) + ": the clean sequence, then the corrupted one");
+    throw Error(ExitCode::bad_input, path, " holds ", ids.sequences, " sequence(s) of ", ids.length,
+                " tokens; a pair has two of ", length, ": the clean sequence, then the corrupted one");
   setup.tokens.assign(ids.values.begin(), ids.values.begin() + length);
   setup.pair.tokens.assign(ids.values.begin() + length, ids.values.end());
   if (setup.tokens == setup.pair.tokens)
-    throw Error(ExitCode::bad_input, path + ": both sequences are the same; change a token of the second one");
+    throw Error(ExitCode::bad_input, path, ": both sequences are the same; change a token of the second one");
   setup.pair.asked = last_bound_token(setup.tokens, *task_);
   setup.pair = parse_pair(choices, setup.pair);
   return setup;
@@ -133,9 +132,8 @@ int InspectionEditor::token_of(const nlohmann::json& value) const {
   for (int token = 0; token < task_->vocab(); ++token) {
     if (task_->token_label(token) == label) return token;
   }
-  throw Error(ExitCode::bad_input,
-              "this task has no token \"" + label + "\"; write a token as the window labels it, \"" +
-                  task_->token_label(inspector_->sequence_of(now()).tokens.front()) + "\" for example");
+  throw Error(ExitCode::bad_input, "this task has no token \"", label, "\"; write a token as the window labels it, \"",
+              task_->token_label(inspector_->sequence_of(now()).tokens.front()), "\" for example");
 }
 
 InspectionSetup InspectionEditor::checked(InspectionSetup setup) const {

@@ -62,12 +62,12 @@ int other_token(const Example& example, int token, int turn, const Task& task) {
 
 void require_tokens(const std::vector<int>& tokens, std::size_t length, int vocab) {
   if (tokens.size() != length)
-    throw Error(ExitCode::bad_input, "the corrupted sequence has as many tokens as the clean one, " +
-                                         std::to_string(length) + ", not " + std::to_string(tokens.size()));
+    throw Error(ExitCode::bad_input, "the corrupted sequence has as many tokens as the clean one, ", length, ", not ",
+                tokens.size());
   for (const int token : tokens) {
     if (token < 0 || token >= vocab)
-      throw Error(ExitCode::bad_input, "token " + std::to_string(token) + " of the corrupted sequence is outside the " +
-                                           "vocabulary of " + std::to_string(vocab));
+      throw Error(ExitCode::bad_input, "token ", token, " of the corrupted sequence is outside the ", "vocabulary of ",
+                  vocab);
   }
 }
 

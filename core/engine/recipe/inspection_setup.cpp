@@ -13,11 +13,11 @@ namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
 
 std::vector<int> read_tokens(const nlohmann::json& object, const std::string& where) {
-  if (!object["tokens"].is_array()) throw Error(ExitCode::bad_input, where + ".tokens: expected a list");
+  if (!object["tokens"].is_array()) throw Error(ExitCode::bad_input, where, ".tokens: expected a list");
   std::vector<int> tokens;
   for (const nlohmann::json& token : object["tokens"]) {
     if (!token.is_number_integer())
-      throw Error(ExitCode::bad_input, where + ".tokens: " + token.dump() + " is no whole number");
+      throw Error(ExitCode::bad_input, where, ".tokens: ", token.dump(), " is no whole number");
     tokens.push_back(token.get<int>());
   }
   return tokens;

@@ -32,10 +32,10 @@ const InterventionTarget& meant_layer(const json& value, const std::vector<Inter
     names += (names.empty() ? "" : ", ") + std::to_string(layer.layer) + " (" + layer.label + ")";
   }
   const std::string kinds = is_about_modes ? "ska layer or Koopman MLP" : "ska layer";
-  if (!first) throw Error(ExitCode::bad_input, where + ": this model has no " + kinds + " to override");
+  if (!first) throw Error(ExitCode::bad_input, where, ": this model has no ", kinds, " to override");
   if (is_any) return *first;
-  throw Error(ExitCode::bad_input,
-              where + ": layer " + wanted.dump() + " is no " + kinds + " of this model; choose " + names);
+  throw Error(ExitCode::bad_input, where, ": layer ", wanted.dump(), " is no ", kinds, " of this model; choose ",
+              names);
 }
 
 /// Modes by their numbers or by their index in the list.
@@ -46,8 +46,8 @@ struct MeantModes {
 
 MeantModes meant_modes(const json& value, const InterventionTarget& of, const std::string& where) {
   if (value.contains("mode") && value.contains("number"))
-    throw Error(ExitCode::bad_input,
-                where + R"(: give the mode's "number" or "mode", its place by modulus, not both of them)");
+    throw Error(ExitCode::bad_input, where,
+                R"(: give the mode's "number" or "mode", its place by modulus, not both of them)");
   const bool is_place = value.contains("mode");
   return {!is_place && !of.has_learned_modes, is_place ? "mode" : "number"};
 }
@@ -64,7 +64,7 @@ ModeEdit& edit_of(Interventions& changed, const ModeName& name, const std::vecto
   const auto of = std::ranges::find(layers, name.layer, &InterventionTarget::layer);
   const auto is_among = [](int i, int count) { return i >= 0 && i < count; };
   if (of == layers.end() || !is_among(name.head, of->heads) || !is_among(name.mode, of->rank))
-    throw Error(ExitCode::bad_input, "this model has no mode " + std::to_string(name.mode) + " in that head");
+    throw Error(ExitCode::bad_input, "this model has no mode ", name.mode, " in that head");
   return edit_of(changed.layers[name.layer].heads[name.head], name.is_number && !of->has_learned_modes, name.mode);
 }
 
@@ -169,7 +169,7 @@ void apply_intervention(Interventions& interventions, const Command& given,
   const auto* move = std::get_if<MoveMode>(&given.typed);
   const auto* change = std::get_if<SwitchMode>(&given.typed);
   const json value = move || change ? json::object() : parse_json(given.value, "the value of " + given.name);
-  if (!value.is_object()) throw Error(ExitCode::bad_input, given.name + " takes an object");
+  if (!value.is_object()) throw Error(ExitCode::bad_input, given.name, " takes an object");
   Interventions changed = interventions;
   if (move) {
     ModeEdit& edit = edit_of(changed, move->name, layers);
@@ -182,7 +182,7 @@ void apply_intervention(Interventions& interventions, const Command& given,
     changed = {};
   } else {
     const auto* command = std::ranges::find(layer_commands, given.name, &LayerCommand::name);
-    if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name + " is not an intervention");
+    if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name, " is not an intervention");
     const InterventionTarget& of = meant_layer(value, layers, command->is_about_modes, given.name);
     command->carry_out(changed.layers[of.layer], value, of, given.name);
   }

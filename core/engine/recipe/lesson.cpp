@@ -26,7 +26,7 @@ struct WordInfo {
 
 void check_minutes(const LessonLine& line) {
   const bool is_number = !line.text.empty() && line.text.find_first_not_of("0123456789") == std::string::npos;
-  if (!is_number) throw Error(ExitCode::bad_input, line.place + ": minutes is a whole number, such as `minutes: 6`");
+  if (!is_number) throw Error(ExitCode::bad_input, line.place, ": minutes is a whole number, such as `minutes: 6`");
 }
 
 constexpr std::array words{
@@ -104,7 +104,7 @@ class LessonReader {
 
  private:
   [[noreturn]] static void refuse_at(const std::string& place, const std::string& what) {
-    throw Error(ExitCode::bad_input, place + ": " + what);
+    throw Error(ExitCode::bad_input, place, ": ", what);
   }
   [[noreturn]] void refuse(const std::string& what) const { refuse_at(place_, what); }
 
@@ -205,9 +205,9 @@ const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word) 
 }
 
 Lesson parse_lesson(std::string_view text, const std::string& name) {
-  if (text.size() > max_bytes) throw Error(ExitCode::bad_input, name + ": a lesson of more than 1 MiB is not read");
-  if (!is_utf8(std::string(text))) throw Error(ExitCode::bad_input, name + ": this is not UTF-8 text");
-  if (text.find('\0') != std::string_view::npos) throw Error(ExitCode::bad_input, name + ": this is not text");
+  if (text.size() > max_bytes) throw Error(ExitCode::bad_input, name, ": a lesson of more than 1 MiB is not read");
+  if (!is_utf8(std::string(text))) throw Error(ExitCode::bad_input, name, ": this is not UTF-8 text");
+  if (text.find('\0') != std::string_view::npos) throw Error(ExitCode::bad_input, name, ": this is not text");
   LessonReader reader(name);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -237,8 +237,8 @@ Lesson open_lesson(const std::string& name_or_path) {
   std::error_code unknown;
   const bool is_file_name = path.has_parent_path() || path.has_extension();
   if (!std::filesystem::exists(path, unknown))
-    throw Error(is_file_name ? ExitCode::bad_input : ExitCode::usage,
-                "there is no lesson, and no file, " + in_quotes(name_or_path) + which_there_are(name_or_path, names));
+    throw Error(is_file_name ? ExitCode::bad_input : ExitCode::usage, "there is no lesson, and no file, ",
+                in_quotes(name_or_path), which_there_are(name_or_path, names));
   return parse_lesson(read_file(path, max_bytes), path.filename().string());
 }
 

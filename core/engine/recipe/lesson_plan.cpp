@@ -160,7 +160,7 @@ class LessonState {
     if (!changes_on_the_way(one.name)) return false;
     require_run();
     const json value = value_of(one.value);
-    if (!value.is_number()) throw Error(ExitCode::bad_input, one.name + " is a number, got " + in_quotes(one.value));
+    if (!value.is_number()) throw Error(ExitCode::bad_input, one.name, " is a number, got ", in_quotes(one.value));
     if (step_ == 0) {
       assign(one);
       return true;
@@ -202,9 +202,8 @@ class LessonState {
     require_run();
     const std::int64_t target = stretch.is_to ? stretch.steps : step_ + stretch.steps;
     if (target > last_step()) {
-      throw Error(ExitCode::bad_input, "the run ends at step " + std::to_string(last_step()) + ", before step " +
-                                           std::to_string(target) +
-                                           "; raise it with `set: steps = " + std::to_string(target) + "`");
+      throw Error(ExitCode::bad_input, "the run ends at step ", last_step(), ", before step ", target,
+                  "; raise it with `set: steps = ", target, "`");
     }
     step_ = target;
     deeds_.push_back({LessonDeed::Kind::send, {"run_to", json{{"step", step_}}.dump()}});
@@ -213,9 +212,9 @@ class LessonState {
 
   void command(Command command) {
     if (std::ranges::find(unrepeatable, command.name) != unrepeatable.end()) {
-      throw Error(ExitCode::bad_input, "a lesson does not give the command " + command.name +
-                                           ": it could not be repeated exactly; write `run: to 600` or `set: preset = "
-                                           "tiny ; learning_rate = 1e-3`");
+      throw Error(ExitCode::bad_input, "a lesson does not give the command ", command.name,
+                  ": it could not be repeated exactly; write `run: to 600` or `set: preset = "
+                  "tiny ; learning_rate = 1e-3`");
     }
     require_run();
     view(std::move(command));

@@ -256,7 +256,7 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
     if (row == analysis_table().end()) {
       std::vector<std::string> names;
       for (const AnalysisInfo& known : analysis_table()) names.emplace_back(known.name);
-      throw Error(ExitCode::bad_input, "measure: there is no analysis \"" + name + "\"" + which_there_are(name, names));
+      throw Error(ExitCode::bad_input, "measure: there is no analysis \"", name, "\"", which_there_are(name, names));
     }
     subject_.parts[place_of(row->analysis)] = part;
   };
@@ -370,8 +370,7 @@ void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) 
     if (spec.edits_inspection) names.emplace(spec.name);
   std::string listed;
   for (const std::string& name : names) listed += (listed.empty() ? "" : ", ") + name;
-  throw Error(ExitCode::bad_input,
-              std::string(command) + " is not a command that analyses a model; choose one of " + listed);
+  throw Error(ExitCode::bad_input, command, " is not a command that analyses a model; choose one of ", listed);
 }
 
 std::optional<Recipe> AnalysedRun::opened_by(const Command& command) const {

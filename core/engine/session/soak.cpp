@@ -45,8 +45,8 @@ bool has_heads_to_edit(const Observation& now) {
 void require_training(const Observation& now) {
   for (const Event& event : now.events) {
     if (event.severity == Severity::failure)
-      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure,
-                  "step " + std::to_string(event.step) + ": " + event.text);
+      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure, "step ", event.step, ": ",
+                  event.text);
   }
 }
 

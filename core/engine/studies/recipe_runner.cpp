@@ -52,9 +52,8 @@ void RecipeRunner::train(Backend& first, std::span<const BackendOpener> others, 
   first.expect_side_by_side(1);
   if (failure_) std::rethrow_exception(failure_);
   if (!missing_.empty())
-    throw Error(ExitCode::interrupted, "interrupted, " + std::to_string(missing_.size()) + " of " +
-                                           std::to_string(runs_.size()) +
-                                           " runs are missing; run the same command again, it goes on where it was");
+    throw Error(ExitCode::interrupted, "interrupted, ", missing_.size(), " of ", runs_.size(),
+                " runs are missing; run the same command again, it goes on where it was");
 }
 
 void RecipeRunner::stop_all_where_it_fails(const std::function<void()>& part) {

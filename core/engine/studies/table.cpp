@@ -106,7 +106,7 @@ const Table& find_table(std::string_view name) {
     if (table.name == name) return table;
     names.push_back(table.name);
   }
-  throw Error(ExitCode::usage, "there is no table " + in_quotes(name) + which_there_are(name, names));
+  throw Error(ExitCode::usage, "there is no table ", in_quotes(name), which_there_are(name, names));
 }
 
 nlohmann::json recipe_of(const TableRow& row, const std::vector<std::string>& changes) {

@@ -132,7 +132,7 @@ const Measure& find_measure(const std::string& name, const std::string& where) {
     if (measure.name == name) return measure;
     names.emplace_back(measure.name);
   }
-  throw Error(ExitCode::bad_input, where + ": there is no measure " + in_quotes(name) + which_there_are(name, names));
+  throw Error(ExitCode::bad_input, where, ": there is no measure ", in_quotes(name), which_there_are(name, names));
 }
 
 /// Measures all metrics (assets/tables/README.md describes their fields) of a run that was trained to its end, one
@@ -310,7 +310,7 @@ Table read_table(const std::string& name, const json& file) {
   try {
     return read(name, file, where);
   } catch (const json::exception& error) {
-    throw Error(ExitCode::bad_input, where + ": " + error.what());
+    throw Error(ExitCode::bad_input, where, ": ", error.what());
   }
 }
 

@@ -48,10 +48,9 @@ void Objective::restore_memory(Backend& backend, DType dtype, const TrainingMemo
   const SpectralMemoryConfig& config = memory_->config();
   const std::int64_t appended = memory_->appended_after(step), wanted = std::min(appended, config.depth) * config.width;
   if (memory.appended != appended || static_cast<std::int64_t>(memory.rows.size()) != wanted) {
-    throw Error(ExitCode::bad_input, "the memory of training holds " + std::to_string(memory.rows.size()) +
-                                         " numbers of " + std::to_string(memory.appended) + " steps, but after " +
-                                         std::to_string(step) + " steps it has " + std::to_string(wanted) +
-                                         "; the file was changed by hand or is damaged");
+    throw Error(ExitCode::bad_input, "the memory of training holds ", memory.rows.size(), " numbers of ",
+                memory.appended, " steps, but after ", step, " steps it has ", wanted,
+                "; the file was changed by hand or is damaged");
   }
   memory_->assign(memory.rows, memory.appended);
   if (memory_->refresh(backend, dtype)) has_changed_ = true;

@@ -61,7 +61,7 @@ class SequenceReader {
     keys.rank = head.rank;
     keys.ridge = head.ridge;
     HeldTokens held = readers.held(layer, example_.context);
-    if (!held.is_linear) throw Error(ExitCode::bad_input, "surgery: " + part.label + changes_keys);
+    if (!held.is_linear) throw Error(ExitCode::bad_input, "surgery: ", part.label, changes_keys);
     keys.is_counted = std::move(held.counted);
     keys.is_measured = std::move(held.measured);
     return keys;
@@ -110,10 +110,9 @@ HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const st
   if (!(found.distance < tolerance)) {
     const std::string how = std::isfinite(found.distance) ? "come only within " + std::to_string(found.distance) + " of"
                                                           : "cannot be brought to";
-    throw Error(ExitCode::bad_input,
-                "surgery: the eigenvalues of " + place + " " + how +
-                    " the positions they were dragged to. The keys of one sequence keep them inside the "
-                    "unit circle, and a pair stays a pair; drag less far.");
+    throw Error(ExitCode::bad_input, "surgery: the eigenvalues of ", place, " ", how,
+                " the positions they were dragged to. The keys of one sequence keep them inside the "
+                "unit circle, and a pair stays a pair; drag less far.");
   }
   fit.rows = std::move(found.projection);
   return fit;
@@ -205,7 +204,7 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Ins
     for (auto& [index, layer] : result.exact.interventions.layers) {
       const ModelPart& part = trainer.parts()[static_cast<std::size_t>(index)];
       if (shows(part.kind, LayerTrait::koopman_modes)) {
-        if (!store.find(part.scope + ".gamma")) throw Error(ExitCode::bad_input, "surgery: " + part.label + has_angles);
+        if (!store.find(part.scope + ".gamma")) throw Error(ExitCode::bad_input, "surgery: ", part.label, has_angles);
         write_pairs(trainer, part, layer, before);
         continue;
       }

@@ -43,9 +43,8 @@ class TokenObjective final : public Objective {
       : task_(std::move(task)), model_(recipe.model, store), seed_(recipe.seed) {
     memory_ = model_.memory();
     if (task_->vocab() > model_.vocab()) {
-      throw Error(ExitCode::bad_input, "the task uses " + std::to_string(task_->vocab()) +
-                                           " different tokens, but model.vocab is " + std::to_string(model_.vocab()) +
-                                           "; raise model.vocab");
+      throw Error(ExitCode::bad_input, "the task uses ", task_->vocab(), " different tokens, but model.vocab is ",
+                  model_.vocab(), "; raise model.vocab");
     }
     model_.recompute(recipe.recompute);
     if (model_.places() > 0) {

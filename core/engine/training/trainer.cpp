@@ -20,8 +20,7 @@ namespace afterglow {
 namespace {
 
 [[noreturn]] void refuse_unknown_setting(std::string_view key) {
-  throw Error(ExitCode::bad_input,
-              std::string(key) + ": there is no such setting in this model; `afterglow info` lists them");
+  throw Error(ExitCode::bad_input, key, ": there is no such setting in this model; `afterglow info` lists them");
 }
 
 /// Above this many bytes gradients reuse the memory of values that are no longer needed; below, synchronising with
@@ -30,9 +29,8 @@ constexpr std::size_t worth_recycling = std::size_t{256} << 20;
 
 void check_shards(int shards, std::int64_t batch) {
   if (batch % shards == 0) return;
-  throw Error(ExitCode::bad_input, "training.batch: " + std::to_string(batch) + " sequences cannot be split into " +
-                                       std::to_string(shards) + " equal parts; take a multiple of " +
-                                       std::to_string(shards));
+  throw Error(ExitCode::bad_input, "training.batch: ", batch, " sequences cannot be split into ", shards,
+              " equal parts; take a multiple of ", shards);
 }
 
 /// Checks the memory of the weights alone before any is taken, and says what helps.
@@ -43,10 +41,10 @@ void require_room_for(const ParameterStore& declared, const Backend& backend, DT
   } catch (const Error& error) {
     if (error.code() != ExitCode::out_of_memory) throw;
     const std::string what = error.what();
-    throw Error(error.code(), what.substr(0, what.find(';')) + "; the model's " + std::to_string(count) +
-                                  " weights take " + bytes_text(bytes) + " without training; " +
-                                  (backend.name() == "cpu" ? "close other programs or take a machine with more memory"
-                                                           : "close other programs on the GPU or use --device cpu"));
+    throw Error(error.code(), what.substr(0, what.find(';')), "; the model's ", count, " weights take ",
+                bytes_text(bytes), " without training; ",
+                (backend.name() == "cpu" ? "close other programs or take a machine with more memory"
+                                         : "close other programs on the GPU or use --device cpu"));
   }
 }
 
@@ -177,9 +175,9 @@ void Trainer::reset_settings() {
 
 void Trainer::join(Ranks& ranks) {
   if (recipe_.shards != shard_count)
-    throw Error(ExitCode::usage,
-                "several processes can train only a run whose batch is split into parts; give --set shards=" +
-                    std::to_string(shard_count));
+    throw Error(
+        ExitCode::usage,
+        "several processes can train only a run whose batch is split into parts; give --set shards=", shard_count);
   shared_ = std::make_unique<ShardSum>(*backend_, &ranks);
 }
 
@@ -519,9 +517,9 @@ void check_setting(std::span<const Setting> settings, std::string_view key, doub
     if (setting.key != key) continue;
     const bool is_whole = !setting.integer || value == std::floor(value);
     if (value >= setting.minimum && value <= setting.maximum && is_whole) return;
-    throw Error(ExitCode::bad_input, setting.label + " must be " + (setting.integer ? "a whole number " : "") +
-                                         "between " + shortest(setting.minimum) + " and " + shortest(setting.maximum) +
-                                         "; " + setting.key + " = " + shortest(value));
+    throw Error(ExitCode::bad_input, setting.label, " must be ", (setting.integer ? "a whole number " : ""), "between ",
+                shortest(setting.minimum), " and ", shortest(setting.maximum), "; ", setting.key, " = ",
+                shortest(value));
   }
   refuse_unknown_setting(key);
 }

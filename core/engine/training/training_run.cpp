@@ -65,7 +65,7 @@ std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& 
     if (trainer.parts()[i].label == label) return {i, on};
     known.push_back(trainer.parts()[i].label);
   }
-  throw Error(ExitCode::bad_input, "freeze: this model has no part \"" + label + "\"" + which_there_are(label, known));
+  throw Error(ExitCode::bad_input, "freeze: this model has no part \"", label, "\"", which_there_are(label, known));
 }
 
 Command freeze_command(const std::string& part, bool on) {
@@ -90,7 +90,7 @@ void check_commands(const Recipe& recipe, const Trainer& trainer) {
     try {
       check_setting(settings, key, to);
     } catch (const Error& error) {
-      throw Error(error.code(), where + ": " + error.what());
+      throw Error(error.code(), where, ": ", error.what());
     }
   }
 }
@@ -159,7 +159,7 @@ TrainerState TrainingRun::take_state(const Snapshot& snapshot) {
   try {
     trainer_->restore(state);
   } catch (const Error& error) {
-    throw Error(error.code(), snapshot.where + ": " + error.what());
+    throw Error(error.code(), snapshot.where, ": ", error.what());
   }
   return state;
 }
@@ -503,7 +503,7 @@ bool TrainingRun::open_stored(const StoredState& stored) {
   if (stored.step == step()) return false;
   const SavedRun saved = open_state(stored);
   if (saved.recipe.model != recipe_.model)
-    throw Error(ExitCode::bad_input, stored.path.string() + ": it holds another model than the one that is open");
+    throw Error(ExitCode::bad_input, stored.path.string(), ": it holds another model than the one that is open");
   const TrainerState present = trainer_->save();
   std::shared_ptr<const Spectra> numbered;
   try {
@@ -548,13 +548,13 @@ void TrainingRun::jump_towards(std::int64_t target) {
 }
 
 bool TrainingRun::restore_before(std::int64_t target) {
-  if (target < 0) throw Error(ExitCode::bad_input, "step " + std::to_string(target) + ": steps count from 0");
+  if (target < 0) throw Error(ExitCode::bad_input, "step ", target, ": steps count from 0");
   if (folder_) return open_stored(folder_->near(target));
   if (history_.frames() == 0) return false;  // nothing has changed since the start
   const TrainerState* kept = history_.before(target);
   if (kept == nullptr)
-    throw Error(ExitCode::bad_input, "This snapshot starts at step " + std::to_string(oldest_step()) +
-                                         "; rerun the recipe to go further back.");
+    throw Error(ExitCode::bad_input, "This snapshot starts at step ", oldest_step(),
+                "; rerun the recipe to go further back.");
   const bool is_nearest = target >= step() && kept->step <= step();
   if (is_nearest) return false;
   record_.truncate(latest_step_);  // of a failed step

@@ -346,7 +346,7 @@ bool PathPasses::has_paths() const {
 
 const HookValues& PathPasses::place(const std::string& name) const {
   const auto found = std::ranges::find(places_->places(), name, &HookValues::name);
-  if (found == places_->places().end()) throw Error(ExitCode::failure, "the pair has not been read at " + name);
+  if (found == places_->places().end()) throw Error(ExitCode::failure, "the pair has not been read at ", name);
   return *found;
 }
 

@@ -64,7 +64,7 @@ BlameConfig resolved(BlameConfig config, const TrainingRun& run) {
   const std::int64_t earliest = run.oldest_step() + 1;
   if (config.last == 0) config.last = config.until;
   if (config.first == 0) config.first = std::max(earliest, config.last - usual_batches + 1);
-  const auto refuse = [&](const std::string& what) { throw Error(ExitCode::bad_input, "blame: " + what); };
+  const auto refuse = [&](const std::string& what) { throw Error(ExitCode::bad_input, "blame: ", what); };
   if (config.until < earliest) refuse("train some steps first; there is no batch yet that could be left out");
   if (config.until > run.latest_step())
     refuse("step " + std::to_string(config.until) + " has not been trained; the last one is " +
@@ -121,7 +121,7 @@ class Blame : public Study<BlameConfig, BlameView> {  // its runs hold pointers 
     if (!whole_) whole_ = std::make_unique<TrainingRun>(start_, backend, 0);
     const std::int64_t wanted = std::max(next_, config_.first) - 1;
     if (whole_->step() < wanted && !now_) {
-      if (!whole_->train_step()) throw Error(ExitCode::non_finite, "blame: " + whole_->failure());
+      if (!whole_->train_step()) throw Error(ExitCode::non_finite, "blame: ", whole_->failure());
       return true;
     }
     if (!now_) begin_next(backend);

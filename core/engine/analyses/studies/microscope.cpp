@@ -42,7 +42,7 @@ MicroscopeConfig read_microscope(const json& value, MicroscopeConfig before) {
   return read_fields(value, before);
 }
 
-[[noreturn]] void refuse_change(const std::string& what) { throw Error(ExitCode::bad_input, "microscope: " + what); }
+[[noreturn]] void refuse_change(const std::string& what) { throw Error(ExitCode::bad_input, "microscope: ", what); }
 
 /// The text after "bit" or "token"; empty for the word alone; nullopt for another change.
 std::optional<std::string> behind(const std::string& change, const std::string& word) {
@@ -258,7 +258,7 @@ class Microscope : public Study<MicroscopeConfig, MicroscopeView> {
     if (is_complete()) return false;
     if (!first_) first_ = std::make_unique<TrainingRun>(start_, backend, 0);
     const auto step = [](TrainingRun& run) {
-      if (!run.train_step()) throw Error(ExitCode::non_finite, "microscope: " + run.failure());
+      if (!run.train_step()) throw Error(ExitCode::non_finite, "microscope: ", run.failure());
     };
     if (!second_ && first_->step() < config_.from) {
       step(*first_);

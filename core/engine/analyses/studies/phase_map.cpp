@@ -86,8 +86,7 @@ class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
           recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
     });
     if (size_of(view_->sweep.axes) > max_map_runs)
-      throw Error(ExitCode::bad_input,
-                  "a map has at most " + std::to_string(max_map_runs) + " runs; take fewer values");
+      throw Error(ExitCode::bad_input, "a map has at most ", max_map_runs, " runs; take fewer values");
     runs_ = runs_of(base, view_->sweep.axes, inquiry_);
     next_ = next_place(view_->sweep, view_->shown);
   }
@@ -126,7 +125,7 @@ class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
       recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
       return recipe;
     }
-    throw Error(ExitCode::bad_input, "run " + std::to_string(place) + " of the map has not been trained yet");
+    throw Error(ExitCode::bad_input, "run ", place, " of the map has not been trained yet");
   }
 
   /// Whether the recipe is that of a point on the map.

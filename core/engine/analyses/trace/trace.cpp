@@ -86,7 +86,7 @@ std::vector<std::string> paths_in(const nlohmann::json& value, const ForecastEns
   if (value.contains("path")) paths.push_back(get_string(value, "path", std::nullopt, "compare_runs"));
   for (const nlohmann::json& path : value.value("paths", nlohmann::json::array())) {
     if (!path.is_string())
-      throw Error(ExitCode::bad_input, "compare_runs.paths: expected names of snapshots, got " + path.dump());
+      throw Error(ExitCode::bad_input, "compare_runs.paths: expected names of snapshots, got ", path.dump());
     paths.push_back(path.get<std::string>());
   }
   return paths;

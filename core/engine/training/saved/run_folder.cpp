@@ -199,8 +199,8 @@ const StoredState& RunFolder::near(std::int64_t step, std::int64_t by) const {
   std::string why;
   for (const std::string& note : notes_) why += "; " + note;
   if (states_.empty())
-    throw Error(ExitCode::bad_input, folder_.string() + ": there is no checkpoint that can be opened, only " +
-                                         std::to_string(log_.curves.size()) + " curves of logs" + why);
+    throw Error(ExitCode::bad_input, folder_.string(), ": there is no checkpoint that can be opened, only ",
+                log_.curves.size(), " curves of logs", why);
   auto place = states_.upper_bound(step);
   if (place != states_.begin()) --place;
   for (; by < 0 && place != states_.begin(); ++by) --place;
@@ -213,8 +213,8 @@ const StoredState& RunFolder::at(std::int64_t step) const {
   if (step == newest_state || nearest.step == step) return nearest;
   std::string known;
   for (const auto& [there, state] : states_) known += (known.empty() ? "" : ", ") + std::to_string(there);
-  throw Error(ExitCode::usage, folder_.string() + ": there is no checkpoint of step " + std::to_string(step) +
-                                   ", only those of steps " + known);
+  throw Error(ExitCode::usage, folder_.string(), ": there is no checkpoint of step ", step, ", only those of steps ",
+              known);
 }
 
 }  // namespace afterglow
