@@ -26,11 +26,6 @@ std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe
   return axes;
 }
 
-MeasureNames measures_of(const Recipe& recipe) {
-  ParameterStore declared;
-  return make_objective(recipe, declared)->measures();
-}
-
 nlohmann::json rows_of(const SweepView& sweep) {
   nlohmann::json rows = nlohmann::json::array();
   for (const RunResult& result : sweep.results) {
@@ -49,7 +44,8 @@ nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, O
   const SavedRun start = starting_run(options.start, common, "tiny");
   if (start.snapshot) throw Error(ExitCode::usage, "a sweep begins at step 0; give --preset or --recipe");
   const Recipe& recipe = start.recipe;
-  const Inquiry inquiry = sweep_inquiry(measures_of(recipe), options.enough);
+  ParameterStore declared;
+  const Inquiry inquiry = sweep_inquiry(make_objective(recipe, declared)->measures(), options.enough);
   SweepView view{recipe.name, axes_of(options, recipe), inquiry.metrics, {}, {}};
   std::vector<std::size_t> drawn;
   for (const std::string& name : options.figures)

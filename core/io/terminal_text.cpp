@@ -11,12 +11,12 @@ unsigned byte_at(std::string_view text, std::size_t at) {
   return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
 }
 
-bool is_control(std::string_view text, std::size_t at) {
-  const unsigned lead = byte_at(text, at);
-  return lead < 0x20 || lead == 0x7F || (lead == 0xC2 && byte_at(text, at + 1) < 0xA0);
-}
-
 }  // namespace
+
+bool is_control(std::string_view text, std::size_t at) {
+  const unsigned lead = byte_at(text, at), second = byte_at(text, at + 1);
+  return lead < 0x20 || lead == 0x7F || (lead == 0xC2 && second >= 0x80 && second < 0xA0);
+}
 
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const unsigned lead = byte_at(text, at), second = byte_at(text, at + 1);

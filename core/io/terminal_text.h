@@ -10,6 +10,9 @@ namespace afterglow {
 /// escapes such as \x1b.
 std::string terminal_text(std::string_view text);
 
+/// Whether a control character begins at `at`.
+bool is_control(std::string_view text, std::size_t at);
+
 /// In single quotes, inside which a shell expands nothing.
 std::string shell_quoted(std::string_view text);
 

@@ -42,10 +42,9 @@ struct Mamba3Config : JsonFields {
   std::int64_t heads() const { return inner / head_width; }
   bool lifted() const { return squares.invariant || squares.harmonics; }
   /// Numbers of a key in the scan.
+  std::int64_t projected_width() const { return 2 * inner + 2 * states + 3 * heads() + turned; }
   std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
 };
-
-std::int64_t projected_width(const Mamba3Config& c) { return 2 * c.inner + 2 * c.states + 3 * c.heads() + c.turned; }
 
 /// The rows [B,c] of the last token of x [B,T,c].
 Tensor last_token(const Tensor& x) {
@@ -73,7 +72,7 @@ class Mamba3 final : public Layer {
   // 0.1].
   Mamba3(const Mamba3Config& config, const ParameterScope& parameters)
       : config_(config),
-        in_proj_(parameters.add("in_proj.weight", {projected_width(config), config.width}, fan_in_uniform())),
+        in_proj_(parameters.add("in_proj.weight", {config.projected_width(), config.width}, fan_in_uniform())),
         dt_bias_(parameters.add("dt_bias", {config.heads()}, time_step_bias(1e-3, 1e-1))),
         B_bias_(parameters.add("B_bias", {config.heads(), 1, config.states}, constant(1.0))),
         C_bias_(parameters.add("C_bias", {config.heads(), 1, config.states}, constant(1.0))),

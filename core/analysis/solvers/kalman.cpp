@@ -104,11 +104,6 @@ class Covariance {
   std::vector<double> cells_;
 };
 
-Covariance covariance_of(FilterKind kind, const PairSequence& pairs) {
-  const bool fades = kind == FilterKind::fading_kalman;
-  return {fades, fades ? 1.0 : 0.0, pairs};
-}
-
 /// G_t of the filters that keep Σ_t = I: A² + I of every channel in the place of A Σ A + Q, and I where nothing fades.
 std::vector<double> fixed_gain(const PairSequence& pairs, int t, const std::vector<double>& A, bool fades) {
   const std::span<const double> k = key(pairs, t);
@@ -136,17 +131,14 @@ std::vector<double> missing(const std::vector<double>& S, const PairSequence& pa
   return rest;
 }
 
-double relative_error(const std::vector<double>& S, const PairSequence& pairs, int t) {
-  return length_of(missing(S, pairs, t)) / length_of(value(pairs, t));
-}
-
 void note_gain(FilterRun& run, std::span<const double> gain, std::span<const double> k) {
   run.written.push_back(dot(gain, k));
   run.alignment.push_back(dot(gain, k) / (length_of(gain) * length_of(k)));
 }
 
 void note_recall(FilterRun& run, const PairSequence& pairs) {
-  for (int t = 0; t < pairs.tokens; ++t) run.recall.push_back(relative_error(run.state, pairs, t));
+  for (int t = 0; t < pairs.tokens; ++t)
+    run.recall.push_back(length_of(missing(run.state, pairs, t)) / length_of(value(pairs, t)));
 }
 
 /// Filters that update a state by G_t times the innovation (eq. 12); without `covariance` they hold Σ_t = I.
@@ -341,7 +333,8 @@ Uncertainty uncertainty(FilterKind kind, const PairSequence& pairs, int most_tok
   Uncertainty found;
   if (!is_sound(pairs)) return found;
   found.tokens = spread(pairs.tokens, most_tokens);
-  Covariance covariance = covariance_of(kind, pairs);
+  const bool fades = kind == FilterKind::fading_kalman;
+  Covariance covariance(fades, fades ? 1.0 : 0.0, pairs);
   const int n = pairs.key_width();
   for (int t = 0; t < pairs.tokens; ++t) {
     covariance.advance(pairs, t);

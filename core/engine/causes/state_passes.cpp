@@ -13,8 +13,6 @@ namespace afterglow {
 namespace {
 constexpr std::size_t matrix_rank = 4;  ///< [B, heads, rows, columns]
 
-bool is_convolution(const std::string& name) { return name.find("convolution") != std::string::npos; }
-
 /// The numbers of one sequence, or of one of its heads if the tensor has heads.
 Tensor part_of(const Tensor& tensor, std::int64_t row, int head, std::int64_t heads) {
   const Tensor own = tensor.at(row);
@@ -34,7 +32,7 @@ std::vector<StateParts> state_parts(const Layer& layer, Backend& backend, DType 
   for (const auto& [name, tensor] : state.tensors()) {
     all.tensors.push_back(name);
     all.has_heads = all.has_heads && holds_heads(tensor, layer.heads());
-    if (is_convolution(name)) {
+    if (name.find("convolution") != std::string::npos) {
       convolution.tensors.push_back(name);
     } else if (tensor.shape.rank() == matrix_rank) {
       parts.push_back({name, {name}, holds_heads(tensor, layer.heads())});

@@ -74,11 +74,6 @@ std::vector<TimedCommand> parse_commands(const json& list, const std::string& wh
   return commands;
 }
 
-bool is_control(const std::string& text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  return byte(at) < 0x20 || byte(at) == 0x7f || (byte(at) == 0xc2 && byte(at + 1) >= 0x80 && byte(at + 1) < 0xa0);
-}
-
 /// Files are named after a recipe from any source: its name must not leave the folder of results.
 std::string parse_name(const json& source, const std::string& where) {
   const std::string name = get_string(source, "name", "unnamed", where);

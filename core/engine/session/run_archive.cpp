@@ -8,14 +8,10 @@ namespace afterglow {
 namespace {
 constexpr std::size_t max_runs = 32;
 constexpr std::size_t max_checksums = 4096;  // above it the interval doubles and every other checksum is dropped
-
-std::int64_t last_step(const RunCurves& curves) {
-  return curves.first_step - 1 + static_cast<std::int64_t>(curves.loss.size());
-}
 }  // namespace
 
 void RunArchive::keep(EarlierRun run) {
-  run.recipe.shown_step = last_step(run.curves);
+  run.recipe.shown_step = run.curves.first_step - 1 + static_cast<std::int64_t>(run.curves.loss.size());
   run.curves.siblings = siblings_key(run.recipe);
   run.curves.seed = run.recipe.seed;
   runs_.push_back(std::move(run));

@@ -16,10 +16,6 @@ namespace afterglow {
 
 namespace {
 
-bool starts_with(std::string_view text, const std::string& prefix) {
-  return text.size() > prefix.size() && text.compare(0, prefix.size(), prefix) == 0 && text[prefix.size()] == '.';
-}
-
 // The step's input and output, in device memory and in pinned host memory of the same layout. The inputs are
 // contiguous, so that one transfer carries them: tokens, targets (both i32), context (u8).
 struct TokenBatch {
@@ -102,7 +98,7 @@ class TokenObjective final : public Objective {
   bool set(std::string_view key, double value) override {
     if (Objective::set(key, value)) return true;
     for (const Branch& branch : model_.branches()) {
-      if (!starts_with(key, branch.scope)) continue;
+      if (!key.starts_with(branch.scope + '.')) continue;
       branch.layer->set(key.substr(branch.scope.size() + 1), value);
       return true;
     }

@@ -192,11 +192,6 @@ std::optional<std::string> recipe_in_svg(std::string_view bytes, const std::stri
   throw_damaged(path, "its element is damaged");
 }
 
-bool looks_like_svg(std::string_view bytes) {
-  const std::string_view head = bytes.substr(0, 4096);
-  return head.find("<svg") != std::string_view::npos;
-}
-
 }  // namespace
 
 std::uint32_t crc32_of(std::string_view bytes) {
@@ -252,7 +247,7 @@ std::string csv_recipe_line(std::string_view recipe) {
 std::optional<std::string> recipe_in(std::string_view bytes, const std::string& path) {
   if (bytes.starts_with(png_signature)) return recipe_in_png(bytes, path);
   if (bytes.starts_with("%PDF-")) return recipe_in_pdf(bytes, path);
-  if (looks_like_svg(bytes)) return recipe_in_svg(bytes, path);
+  if (bytes.substr(0, 4096).find("<svg") != std::string_view::npos) return recipe_in_svg(bytes, path);
   if (path.ends_with(".csv") || path.ends_with(".CSV")) return recipe_in_csv(bytes, path);
   throw Error(ExitCode::bad_input, "cannot read ", path,
               ": it is not an SVG, PDF, PNG or CSV file; drop a figure that Afterglow exported");

@@ -50,13 +50,10 @@ std::optional<Point> curve_end(const Painter& p, const Line& line) {
   return std::nullopt;
 }
 
-bool fits_inside(const Painter& p, Point end, double width) {
-  return end.x + label_gap(p) + width <= p.layout.plot.right() - 0.3 * p.m.text;
-}
-
 bool goes_to_margin(const Painter& p, Point end, double width) {
   const Rect& plot = p.layout.plot;
-  return !fits_inside(p, end, width) && end.x >= plot.x + end_zone * plot.width;
+  const bool fits_inside = end.x + label_gap(p) + width <= plot.right() - 0.3 * p.m.text;
+  return !fits_inside && end.x >= plot.x + end_zone * plot.width;
 }
 
 template <typename Visit>
@@ -128,10 +125,6 @@ bool place_inside(const Painter& p, PlacedLabel& label, const Occupancy& ink) {
 
 double swatch_width(const Painter& p) { return 1.9 * p.m.text; }
 
-bool is_labelled(const std::vector<PlacedLabel>& labels, std::size_t series) {
-  return std::ranges::any_of(labels, [&](const PlacedLabel& l) { return l.series == series; });
-}
-
 // Entries without positions. A single scatter or bar series needs no legend: the title describes it.
 std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<PlacedLabel>& labelled,
                                         LegendNames names = LegendNames::whole) {
@@ -146,7 +139,7 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     if (text.empty()) continue;
     if (names == LegendNames::stems) text = stem_of(text);
     ++named;
-    if (is_labelled(labelled, i)) continue;
+    if (std::ranges::find(labelled, i, &PlacedLabel::series) != labelled.end()) continue;
     has_line = has_line || line;
     PlacedLabel entry;
     entry.series = i;

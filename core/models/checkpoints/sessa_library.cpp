@@ -11,8 +11,6 @@ using nlohmann::json;
 
 constexpr const char* type = "sessa";
 
-bool knows(const json& config) { return config.value("model_type", json()) == type; }
-
 json mixer_of(const ConfigFields& config) {
   const std::int64_t heads = config.integer("n_heads", 1);
   return {{"kind", type},
@@ -66,7 +64,7 @@ json config_of(const json& model, const json&, std::vector<std::string>&) {
 CheckpointLibrary sessa_library() {
   return {type,
           "sessa (layers named as Sessa's package names them)",
-          knows,
+          [](const json& config) { return config.value("model_type", json()) == type; },
           plan,
           config_of,
           "mixer.gamma_ctx.weight",

@@ -12,10 +12,10 @@ using nlohmann::json;
 
 constexpr Mamba2Names names{.norm_eps = "layer_norm_epsilon", .step_limit = "time_step_limit", .group_default = 8};
 
-bool is_mamba2(const json& config) {
-  return config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config);
+bool knows(const json& config) {
+  const bool is_mamba2 = config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config);
+  return is_mamba2 || find_family(config) != nullptr;
 }
-bool knows(const json& config) { return is_mamba2(config) || find_family(config) != nullptr; }
 
 ModelPlan plan(const ConfigFields& config) {
   if (const PlanFamily family = find_family(config.fields())) {

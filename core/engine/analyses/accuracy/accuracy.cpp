@@ -51,10 +51,6 @@ std::vector<AccuracyCell> cells_of(const nlohmann::json& task, const std::vector
   return cells;
 }
 
-std::unique_ptr<Task> task_of(const AccuracyGrid& grid, const AccuracyCell& cell) {
-  return make_task(evaluation_config(nlohmann::json::parse(grid.config), {cell.bindings, cell.length}));
-}
-
 class AccuracyMeasurement : public CopyMeasurement<AccuracyView> {
  public:
   using CopyMeasurement::CopyMeasurement;
@@ -134,7 +130,9 @@ bool AccuracyMeasurement::advance() {
 void AccuracyMeasurement::ask(const Turn& turn) {
   AccuracyCell& cell = now_.grids[turn.grid].cells[turn.cell];
   const Model& model = copy_.model();
-  const PrefixedTask task(task_of(now_.grids[turn.grid], cell), static_cast<int>(model.places()));
+  const auto config = nlohmann::json::parse(now_.grids[turn.grid].config);
+  const PrefixedTask task(make_task(evaluation_config(config, {cell.bindings, cell.length})),
+                          static_cast<int>(model.places()));
   const std::int64_t length = task.length(),
                      tokens = std::min(tokens_in_a_cell_pass, logits_in_a_cell_pass / model.vocab());
   const std::int64_t count = std::min(turn.until - cell.examples, std::max<std::int64_t>(1, tokens / length));

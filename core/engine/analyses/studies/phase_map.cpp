@@ -53,8 +53,6 @@ std::string around(const std::string& key, double value, double minimum, double 
   return key + "=log:" + shortest(low) + ":" + shortest(high) + ":" + std::to_string(usual_count);
 }
 
-std::string usual_x(const Recipe& recipe) { return around("learning_rate", recipe.training.learning_rate, 1e-7, 1); }
-
 /// The first strength of a layer, such as a ridge; for a model without one the weight decay.
 std::string usual_y(const Recipe& recipe, const Objective& objective) {
   for (const Setting& setting : objective.settings()) {
@@ -73,7 +71,7 @@ class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
     base.training.steps = config_.steps;
     ParameterStore declared;
     const std::unique_ptr<Objective> objective = make_objective(base, declared);
-    if (config_.x.empty()) config_.x = usual_x(base);
+    if (config_.x.empty()) config_.x = around("learning_rate", base.training.learning_rate, 1e-7, 1);
     if (config_.y.empty()) config_.y = usual_y(base, *objective);
     inquiry_ = sweep_inquiry(objective->measures(), std::numeric_limits<double>::infinity());
     if (config_.result.empty()) config_.result = inquiry_.metrics[usual_metric].name;
