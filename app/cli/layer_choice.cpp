@@ -9,7 +9,6 @@
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
-#include "core/io/wording.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {

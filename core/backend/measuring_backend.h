@@ -1,7 +1,6 @@
 // A device that only counts: what work would hold in the memory of another one is known before anything is reserved
 // there. Kernels do nothing, and nothing lies at the addresses that it gives.
 #pragma once
-#include <algorithm>
 #include <unordered_map>
 
 #include "core/backend/backend.h"

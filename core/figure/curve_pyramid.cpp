@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 #include "core/figure/decimate.h"
 
@@ -120,15 +121,7 @@ double CurvePyramid::y(std::size_t i) const {
 }
 
 std::size_t CurvePyramid::bisected(double value, std::size_t low, std::size_t high) const {
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (x(middle) < value) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  return *std::ranges::partition_point(std::views::iota(low, high), [&](std::size_t i) { return x(i) < value; });
 }
 
 std::size_t CurvePyramid::first_not_below(double value) const { return bisected(value, 0, size()); }

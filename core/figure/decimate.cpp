@@ -222,6 +222,15 @@ class Placer {
   PieceBuilder pieces_;
 };
 
+/// Of the values whose other coordinate is finite.
+Extent extent_of(std::span<const double> values, std::span<const double> others) {
+  Extent extent;
+  for (std::size_t i = 0; i < std::min(values.size(), others.size()); ++i) {
+    if (std::isfinite(others[i])) extent.add(values[i]);
+  }
+  return extent;
+}
+
 }  // namespace
 
 CurveView::CurveView(const Curve& curve) {
@@ -253,23 +262,9 @@ Summary CurveView::summary(std::size_t first, std::size_t last) const {
   return summary_of(x_, y_, first, std::min(last, size_));
 }
 
-Extent CurveView::x_extent() const {
-  if (pyramid_) return pyramid_->x_extent();
-  Extent extent;
-  for (std::size_t i = 0; i < size_; ++i) {
-    if (std::isfinite(y_[i])) extent.add(x_[i]);
-  }
-  return extent;
-}
+Extent CurveView::x_extent() const { return pyramid_ ? pyramid_->x_extent() : extent_of(x_, y_); }
 
-Extent CurveView::y_extent() const {
-  if (pyramid_) return pyramid_->y_extent();
-  Extent extent;
-  for (std::size_t i = 0; i < size_; ++i) {
-    if (std::isfinite(x_[i])) extent.add(y_[i]);
-  }
-  return extent;
-}
+Extent CurveView::y_extent() const { return pyramid_ ? pyramid_->y_extent() : extent_of(y_, x_); }
 
 std::span<const Point> CanvasCurve::piece(std::size_t i) const {
   const std::size_t end = i + 1 < starts.size() ? starts[i + 1] : points.size();

@@ -2,6 +2,7 @@
 #include "core/io/byte_parts.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/io/error.h"
 
@@ -20,6 +21,20 @@ std::uint64_t little_endian(Bytes bytes) {
   for (std::size_t i = std::min<std::size_t>(bytes.size(), 8); i-- > 0;)
     number = number << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   return number;
+}
+
+std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before) {
+  static constexpr auto table = [] {
+    std::array<std::uint32_t, 256> t{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      t[i] = i;
+      for (int bit = 0; bit < 8; ++bit) t[i] = t[i] & 1 ? 0xedb88320u ^ t[i] >> 1 : t[i] >> 1;
+    }
+    return t;
+  }();
+  std::uint32_t crc = ~before;
+  for (const char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ crc >> 8;
+  return ~crc;
 }
 
 }  // namespace afterglow

@@ -1,9 +1,10 @@
-// Bounds-checked parts of a file's bytes, because readers take offsets from the file itself.
+// Bounds-checked parts of a file's bytes, because readers take offsets from the file itself, and their CRC-32.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace afterglow {
 
@@ -14,5 +15,8 @@ Bytes part_of(Bytes bytes, std::uint64_t offset, std::uint64_t count, const std:
 
 /// The number in at most eight bytes, least significant first.
 std::uint64_t little_endian(Bytes bytes);
+
+/// CRC-32 as in PNG and zip (ISO 3309) of all bytes so far; `before` is that of the bytes in front of these.
+std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before = 0);
 
 }  // namespace afterglow

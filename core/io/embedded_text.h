@@ -1,7 +1,6 @@
 // Texts of assets/ that are compiled in; `afterglow_embed` in CMakeLists.txt generates the function that lists a
 // folder.
 #pragma once
-#include <span>
 
 namespace afterglow {
 

@@ -7,7 +7,6 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/io/wording.h"
 #include "core/layers/files/file_run.h"
 #include "core/layers/files/kl_file.h"
 #include "core/layers/host_values.h"

@@ -1,9 +1,7 @@
 // Memory of training (Spectral Memory, sections 3.2 to 3.5): a history of batch summaries, its Karhunen-Loeve
 // components, and the learned tokens made of them, which any model of token sequences can put in front of its input.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/analysis/kl_decompose.h"

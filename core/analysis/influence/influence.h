@@ -1,7 +1,6 @@
 // How memory fades with the lag: profiles of influence matrices, the hops of a feedback, how diffuse a routing is, and
 // what theory says of each (Sessa, section 4.2 and appendix E).
 #pragma once
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // adjoint of the layer's own recurrence, run backward over one sequence, in float64.
 #pragma once
 #include <cstddef>
-#include <span>
 #include <vector>
 
 namespace afterglow {

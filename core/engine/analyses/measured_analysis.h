@@ -1,6 +1,5 @@
 // Forms of analyses that a measurement on a copy of the weights, or one call, makes.
 #pragma once
-#include <concepts>
 #include <functional>
 #include <memory>
 #include <type_traits>

@@ -1,6 +1,5 @@
 // The inspected sequence and its interventions as the user edits them.
 #pragma once
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/engine/recipe/command.h"

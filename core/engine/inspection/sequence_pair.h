@@ -1,6 +1,5 @@
 // Two sequences that differ in a token, and a measure of which one's answer the logits give.
 #pragma once
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #pragma once
 #include <complex>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/analysis/koopman/mode_decomposition.h"

@@ -1,6 +1,5 @@
 // Shows the parts of another library's model while its weights are being read.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "core/engine/observation/observation.h"

@@ -1,10 +1,10 @@
 // Chunks, comments and elements that hold a recipe, each with a checksum.
 #include "core/figure/files/carried_recipe.h"
 
-#include <array>
 #include <cmath>
 
 #include "core/figure/files/xml_text.h"
+#include "core/io/byte_parts.h"
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -193,20 +193,6 @@ std::optional<std::string> recipe_in_svg(std::string_view bytes, const std::stri
 }
 
 }  // namespace
-
-std::uint32_t crc32_of(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> t{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int bit = 0; bit < 8; ++bit) t[i] = t[i] & 1 ? 0xedb88320u ^ t[i] >> 1 : t[i] >> 1;
-    }
-    return t;
-  }();
-  std::uint32_t crc = 0xffffffffu;
-  for (const char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ crc >> 8;
-  return ~crc;
-}
 
 std::string svg_recipe_element(std::string_view recipe) {
   const std::string head = std::string(svg_start) + hex_text(crc32_of(recipe));

@@ -26,7 +26,4 @@ std::string csv_recipe_line(std::string_view recipe);
 /// of the bytes.
 std::optional<std::string> recipe_in(std::string_view bytes, const std::string& path);
 
-/// CRC-32 as in PNG (ISO 3309).
-std::uint32_t crc32_of(std::string_view bytes);
-
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // Entities of XML 1.0.
 #include "core/figure/files/xml_text.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace afterglow {
 namespace {
 
-constexpr std::array<std::pair<char, std::string_view>, 6> entities = {
+using Entity = std::pair<char, std::string_view>;
+constexpr std::array<Entity, 6> entities = {
     {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&apos;"}, {'\r', "&#13;"}}};
 
 }  // namespace
@@ -18,15 +20,10 @@ std::string xml_escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
-    std::string_view replacement;
-    for (const auto& [plain, entity] : entities) {
-      if (c == plain && c != '\'') replacement = entity;  // the writers delimit attributes with double quotes only
-    }
-    if (replacement.empty()) {
-      out += c;
-    } else {
-      out += replacement;
-    }
+    const auto known = std::ranges::find(entities, c, &Entity::first);
+    const bool is_plain =
+        known == entities.end() || c == '\'';  // the writers delimit attributes with double quotes only
+    is_plain ? out += c : out += known->second;
   }
   return out;
 }
@@ -35,20 +32,11 @@ std::optional<std::string> xml_unescaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    if (text.front() != '&') {
-      out += text.front();
-      text.remove_prefix(1);
-      continue;
-    }
-    bool is_known = false;
-    for (const auto& [plain, entity] : entities) {
-      if (!text.starts_with(entity)) continue;
-      out += plain;
-      text.remove_prefix(entity.size());
-      is_known = true;
-      break;
-    }
-    if (!is_known) return std::nullopt;
+    const auto known = std::ranges::find_if(entities, [&](const Entity& one) { return text.starts_with(one.second); });
+    const bool is_plain = known == entities.end();
+    if (is_plain && text.starts_with('&')) return std::nullopt;
+    out += is_plain ? text.front() : known->first;
+    text.remove_prefix(is_plain ? 1 : known->second.size());
   }
   return out;
 }

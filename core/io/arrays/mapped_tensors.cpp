@@ -11,7 +11,6 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/byte_parts.h"
-#include "core/io/error.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/temporary_file.h"
 

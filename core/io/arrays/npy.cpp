@@ -163,21 +163,6 @@ std::map<std::string, WholeNumbers> read_npz_integers(const std::filesystem::pat
 
 namespace {
 
-constexpr std::array<std::uint32_t, 256> crc_table = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < table.size(); ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = value & 1u ? 0xEDB88320u ^ (value >> 1) : value >> 1;
-    table[i] = value;
-  }
-  return table;
-}();
-
-std::uint32_t crc_of(std::uint32_t crc, std::span<const std::byte> bytes) {
-  for (const std::byte byte : bytes) crc = crc_table[(crc ^ static_cast<std::uint32_t>(byte)) & 255u] ^ (crc >> 8);
-  return crc;
-}
-
 /// Numbers of bfloat16 are written as floats.
 const char* descr_of(StoredType type) {
   constexpr std::array forms{"|b1", "|u1", "<f2", "<f4", "<i4", "<f4", "<f8", "<i8"};  // in the order of StoredType
@@ -251,7 +236,8 @@ std::filesystem::path write_npz(const std::filesystem::path& path, std::span<con
       throw Error(ExitCode::failure, "cannot write ", path.string(),
                   ": an .npz of more than 4 GiB is not written here; export safetensors");
     member.size = static_cast<std::uint32_t>(member.header.size() + member.data.size());
-    member.crc = ~crc_of(crc_of(~0u, std::as_bytes(std::span(member.header))), member.data);
+    const std::string_view data(reinterpret_cast<const char*>(member.data.data()), member.data.size());
+    member.crc = crc32_of(data, crc32_of(member.header));
   }
   std::vector<std::span<const std::byte>> pieces;
   std::string directory;

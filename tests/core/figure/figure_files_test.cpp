@@ -13,6 +13,7 @@
 #include "core/figure/files/page_writer.h"
 #include "core/figure/files/svg_writer.h"
 #include "core/io/atomic_file.h"
+#include "core/io/byte_parts.h"
 #include "core/io/error.h"
 #include "tests/core/figure/example_figures.h"
 #include "tests/support/folders.h"

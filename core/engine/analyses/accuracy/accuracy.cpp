@@ -2,7 +2,6 @@
 // the weights, cell by cell with few examples first.
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "core/engine/analyses/accuracy/accuracy_view.h"

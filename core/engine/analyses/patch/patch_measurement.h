@@ -1,10 +1,8 @@
 // The patch grid: which hook point, at which token, carries the answer. Works on a copy of the weights: first-order
 // estimates at once, exact cells piece by piece.
 #pragma once
-#include <algorithm>
 #include <deque>
 #include <map>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 

@@ -1,6 +1,5 @@
 // Studies that repeat a training, or look back at its kept steps, as plain values.
 #pragma once
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
