@@ -5,7 +5,7 @@
 #include <cmath>
 #include <deque>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/linear_algebra/symmetric_eigen.h"
 #include "core/analysis/linear_algebra/toeplitz_eigen.h"
 

@@ -4,7 +4,7 @@
 #include <Eigen/Dense>
 #include <limits>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
 

@@ -1,7 +1,12 @@
-// What every back end may compute by other kernels of the list.
+// Names of what a device may compute in, and what every back end may compute by other kernels of the list.
 #include "core/backend/backend.h"
 
 namespace afterglow {
+
+const char* name_of(Precision precision) {
+  static constexpr std::array names{"fp32", "tf32", "bf16"};
+  return names[static_cast<std::size_t>(precision)];
+}
 
 void linear_backward_by_parts(Backend& backend, const LinearBackward& projections) {
   const auto& [dresults, weights, x, kept, dweights, dbiases, dx] = projections;

@@ -11,7 +11,7 @@
 #include "core/analysis/attention/softmax.h"
 #include "core/analysis/influence/block_bound.h"
 #include "core/analysis/influence/smooth_routing.h"
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/autograd/tape.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"

@@ -1,4 +1,5 @@
-// Runs tokens of the recurrent form one by one, each with a single launch where the device can record the step.
+// Runs tokens of the recurrent form one by one, each with a single launch where the device can record the step: as a
+// CUDA graph, where no part of it runs on the host.
 #pragma once
 #include <functional>
 #include <utility>

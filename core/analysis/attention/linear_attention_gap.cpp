@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/analysis/koopman/ska_head.h"
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/linear_algebra/singular_values.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 

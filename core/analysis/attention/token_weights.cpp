@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
 

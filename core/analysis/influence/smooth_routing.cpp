@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/analysis/influence/influence.h"
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
 

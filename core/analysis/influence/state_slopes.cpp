@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
 

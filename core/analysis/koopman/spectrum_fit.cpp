@@ -8,7 +8,6 @@
 
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/analysis/linear_algebra/decompositions.h"
-#include "core/analysis/linear_algebra/row_major.h"
 
 namespace afterglow {
 

@@ -8,7 +8,6 @@
 
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/linear_algebra/krylov.h"
-#include "core/analysis/linear_algebra/row_major.h"
 #include "core/random/random.h"
 
 namespace afterglow {

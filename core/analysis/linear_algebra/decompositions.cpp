@@ -1,10 +1,11 @@
-// The only file that instantiates Eigen's eigenvalue solvers.
-#include <Eigen/Eigenvalues>
-
+// The only file that instantiates Eigen's eigenvalue solvers, singular values and LU factors in float64.
 #include "core/analysis/linear_algebra/decompositions.h"
 
-namespace afterglow {
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
+#include <Eigen/SVD>
 
+namespace afterglow {
 namespace {
 
 using SymmetricSolver = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>;
@@ -41,5 +42,25 @@ SymmetricEigenpairs tridiagonal_eigenpairs(const Eigen::VectorXd& diagonal, cons
   solver.computeFromTridiagonal(diagonal, off_diagonal);
   return found_by(solver);
 }
+
+Eigen::VectorXd singular_values_of(const Eigen::MatrixXd& A) {
+  return Eigen::BDCSVD<Eigen::MatrixXd>(A).singularValues();
+}
+
+Eigen::VectorXd singular_values_of(const Eigen::MatrixXcd& A) {
+  return Eigen::JacobiSVD<Eigen::MatrixXcd, Eigen::NoQRPreconditioner>(A).singularValues();
+}
+
+Eigen::VectorXcd solve(const Eigen::MatrixXcd& A, const Eigen::VectorXcd& b) { return A.partialPivLu().solve(b); }
+
+Eigen::VectorXcd solve_with_full_pivoting(const Eigen::MatrixXcd& A, const Eigen::VectorXcd& b) {
+  return A.fullPivLu().solve(b);
+}
+
+Eigen::MatrixXd solve_with_full_pivoting(const Eigen::MatrixXd& A, const Eigen::MatrixXd& B) {
+  return A.fullPivLu().solve(B);
+}
+
+Eigen::MatrixXcd inverse(const Eigen::MatrixXcd& A) { return A.partialPivLu().inverse(); }
 
 }  // namespace afterglow
