@@ -64,17 +64,14 @@ BlameConfig resolved(BlameConfig config, const TrainingRun& run) {
   const std::int64_t earliest = run.oldest_step() + 1;
   if (config.last == 0) config.last = config.until;
   if (config.first == 0) config.first = std::max(earliest, config.last - usual_batches + 1);
-  const auto refuse = [&](const std::string& what) { throw Error(ExitCode::bad_input, "blame: ", what); };
+  const auto refuse = [](const auto&... what) { throw Error(ExitCode::bad_input, "blame: ", what...); };
   if (config.until < earliest) refuse("train some steps first; there is no batch yet that could be left out");
   if (config.until > run.latest_step())
-    refuse("step " + std::to_string(config.until) + " has not been trained; the last one is " +
-           std::to_string(run.latest_step()));
+    refuse("step ", config.until, " has not been trained; the last one is ", run.latest_step());
   if (config.first < earliest || config.first > config.last || config.last > config.until)
-    refuse("the batches of steps " + std::to_string(config.first) + " to " + std::to_string(config.last) +
-           " cannot be left out; choose steps from " + std::to_string(earliest) + " to " +
-           std::to_string(config.until));
-  if (config.last - config.first >= max_batches)
-    refuse("at most " + std::to_string(max_batches) + " batches are left out; choose fewer");
+    refuse("the batches of steps ", config.first, " to ", config.last, " cannot be left out; choose steps from ",
+           earliest, " to ", config.until);
+  if (config.last - config.first >= max_batches) refuse("at most ", max_batches, " batches are left out; choose fewer");
   return config;
 }
 

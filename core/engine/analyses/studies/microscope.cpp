@@ -42,7 +42,10 @@ MicroscopeConfig read_microscope(const json& value, MicroscopeConfig before) {
   return read_fields(value, before);
 }
 
-[[noreturn]] void refuse_change(const std::string& what) { throw Error(ExitCode::bad_input, "microscope: ", what); }
+template <class... What>
+[[noreturn]] void refuse_change(const What&... what) {
+  throw Error(ExitCode::bad_input, "microscope: ", what...);
+}
 
 /// The text after "bit" or "token"; empty for the word alone; nullopt for another change.
 std::optional<std::string> behind(const std::string& change, const std::string& word) {
@@ -59,7 +62,7 @@ std::optional<std::string> value_of(const std::string& change, const std::string
 
 std::int64_t whole_number(const std::string& text, const std::string& change) {
   const std::optional<std::int64_t> number = parse_whole_number(text);
-  if (!number || *number < 0) refuse_change("\"" + change + "\": \"" + text + "\" is no whole number");
+  if (!number || *number < 0) refuse_change("\"", change, "\": \"", text, "\" is no whole number");
   return *number;
 }
 
@@ -67,7 +70,7 @@ std::int64_t whole_number(const std::string& text, const std::string& change) {
 std::pair<std::int64_t, std::int64_t> token_change(const std::string& text) {
   if (text.empty()) return {1, 0};
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) refuse_change("\"token " + text + "\": write token AT=TO, as token 5=17");
+  if (equals == std::string::npos) refuse_change("\"token ", text, "\": write token AT=TO, as token 5=17");
   return {whole_number(text.substr(0, equals), "token " + text),
           whole_number(text.substr(equals + 1), "token " + text)};
 }
@@ -89,12 +92,11 @@ WeightPlace weight_of(const std::string& text, const ParameterStore& store) {
   for (const Parameter& parameter : store.all()) {
     if (parameter.name != place.name) continue;
     if (place.element >= parameter.shape.elements())
-      refuse_change(place.name + " has " + std::to_string(parameter.shape.elements()) + " weights, and no number " +
-                    std::to_string(place.element));
+      refuse_change(place.name, " has ", parameter.shape.elements(), " weights, and no number ", place.element);
     place.offset = parameter.offset;
     return place;
   }
-  refuse_change("there is no weight \"" + place.name + "\", but for example " + store.all().front().name);
+  refuse_change("there is no weight \"", place.name, "\", but for example ", store.all().front().name);
 }
 
 /// Flips the lowest bit of one float32 weight.
@@ -221,8 +223,8 @@ class Microscope : public Study<MicroscopeConfig, MicroscopeView> {
   Microscope(const TrainingRun& run, MicroscopeConfig config) : Study(std::move(config)) {
     if (config_.from < 0) config_.from = run.step();
     if (config_.from < run.oldest_step() || config_.from > run.latest_step())
-      refuse_change("step " + std::to_string(config_.from) + " is not in this run; choose one from " +
-                    std::to_string(run.oldest_step()) + " to " + std::to_string(run.latest_step()));
+      refuse_change("step ", config_.from, " is not in this run; choose one from ", run.oldest_step(), " to ",
+                    run.latest_step());
     start_ = *run.kept_snapshot(config_.from);
     start_.recipe = training_of(start_.recipe);
     changed_ = recipe_of(start_.recipe, config_.change);
@@ -230,8 +232,7 @@ class Microscope : public Study<MicroscopeConfig, MicroscopeView> {
       const auto [at, to] = token_change(*token);
       const Task& task = run.trainer().task();
       if (at >= task.length() || to >= task.vocab())
-        refuse_change("a sequence has tokens 0 to " + std::to_string(task.length() - 1) + ", numbered below " +
-                      std::to_string(task.vocab()));
+        refuse_change("a sequence has tokens 0 to ", task.length() - 1, ", numbered below ", task.vocab());
     }
     change_view([&](MicroscopeView& view) {
       view.name = start_.recipe.name;
@@ -282,7 +283,7 @@ class Microscope : public Study<MicroscopeConfig, MicroscopeView> {
     if (device || value_of(config_.change, "precision"))
       second_backend_ = make_backend(device.value_or(backend.name()), 0);
     if (second_backend_ && !second_backend_->set_precision(changed_.precision))
-      refuse_change(second_backend_->description() + " has no such precision; choose another one or another device");
+      refuse_change(second_backend_->description(), " has no such precision; choose another one or another device");
     Snapshot from = first_->snapshot();
     from.where = "microscope, " + config_.change;
     from.recipe = changed_;
