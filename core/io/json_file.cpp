@@ -1,6 +1,8 @@
-// Parses JSON with positions in its messages, and writes it.
+// Parses JSON with positions in its messages, reads single fields of an object, with messages for wrong ones, and
+// writes JSON.
 #include "core/io/json_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -10,6 +12,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
+#include "core/io/wording.h"
 
 namespace afterglow {
 namespace {
@@ -74,6 +77,91 @@ class DuplicateFinder {
   std::vector<std::set<std::string>> objects_;
 };
 
+std::string shown(const Json& value) {
+  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  if (value.is_number_float()) return shortest(value.get<double>());  // the library writes infinities as null
+  return value.dump();
+}
+
+[[noreturn]] void refuse(const std::string& where, const std::string& key, const Json& value,
+                         const std::string& expected) {
+  throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(value), " where ", expected,
+              " should be; change it");
+}
+
+/// The field, or nullptr where the fallback applies.
+const Json* field_of(const Json& object, const std::string& key, bool has_fallback, const std::string& where) {
+  if (!object.is_object()) {
+    throw Error(ExitCode::bad_input, where, ": ", shown(object), " where an object with fields should be; change it");
+  }
+  const auto found = object.find(key);
+  if (found != object.end()) return &*found;
+  if (has_fallback) return nullptr;
+  std::vector<std::string> present;
+  for (const auto& item : object.items()) present.push_back(item.key());
+  throw Error(ExitCode::bad_input, where, ": field '", key, "' is missing; add it", did_you_mean(key, present));
+}
+
+std::string range_of(const std::string& kind, const std::string& min, const std::string& max, bool has_min,
+                     bool has_max) {
+  if (has_min && has_max) return kind + " from " + min + " to " + max;
+  if (has_min) return kind + " of at least " + min;
+  if (has_max) return kind + " of at most " + max;
+  return kind;
+}
+
+std::string integer_range(std::int64_t min, std::int64_t max) {
+  return range_of("a whole number", std::to_string(min), std::to_string(max), min > INT64_MIN, max < INT64_MAX);
+}
+
+/// The value as a whole number within the range, also when written as 3.0; else nullopt.
+std::optional<std::int64_t> integer_of(const Json& value, std::int64_t min, std::int64_t max) {
+  std::int64_t number = 0;
+  if (value.is_number_unsigned()) {
+    const auto wide = value.get<std::uint64_t>();
+    if (wide > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+    number = static_cast<std::int64_t>(wide);
+  } else if (value.is_number_integer()) {
+    number = value.get<std::int64_t>();
+  } else if (value.is_number_float()) {
+    const double real = value.get<double>();
+    if (real != std::floor(real) || !(std::abs(real) < 0x1p63)) return std::nullopt;
+    number = static_cast<std::int64_t>(real);
+  } else {
+    return std::nullopt;
+  }
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
+}
+
+/// The ends of "1..8", or nullopt for another text.
+std::optional<std::pair<std::int64_t, std::int64_t>> ends_of_range(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  const auto first = parse_whole_number(text.substr(0, dots)), last = parse_whole_number(text.substr(dots + 2));
+  return first && last ? std::optional(std::pair(*first, *last)) : std::nullopt;
+}
+
+/// The entries of a list or range; empty where one of them is wrong.
+std::vector<std::int64_t> integers_of(const Json& value, std::int64_t min, std::int64_t max) {
+  constexpr std::size_t longest_list = 1024;
+  std::vector<std::int64_t> numbers;
+  if (value.is_string()) {
+    const auto ends = ends_of_range(value.get_ref<const std::string&>());
+    if (!ends || ends->first < min || ends->second > max) return {};
+    for (std::int64_t number = ends->first; number <= ends->second; ++number) numbers.push_back(number);
+    return numbers;
+  }
+  const Json list = value.is_array() ? value : Json::array({value});
+  if (list.size() > longest_list) return {};
+  for (const Json& entry : list) {
+    const auto number = integer_of(entry, min, max);
+    if (!number) return {};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::string with_json_numbers(const std::string& text) {
@@ -127,5 +215,104 @@ void write_json(const std::filesystem::path& path, const Json& json) {
 }
 
 Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(shortest(value)); }
+
+double get_number(const Json& object, const std::string& key, std::optional<double> fallback, double min, double max,
+                  const std::string& where) {
+  const Json* field = field_of(object, key, fallback.has_value(), where);
+  if (!field) return *fallback;
+  const double value = field->is_number() ? field->get<double>() : NAN;
+  if (value >= min && value <= max) return value;
+  refuse(where, key, *field,
+         range_of("a number", shortest(min), shortest(max), std::isfinite(min), std::isfinite(max)));
+}
+
+std::int64_t get_integer(const Json& object, const std::string& key, std::optional<std::int64_t> fallback,
+                         std::int64_t min, std::int64_t max, const std::string& where) {
+  const Json* field = field_of(object, key, fallback.has_value(), where);
+  if (!field) return *fallback;
+  if (const auto value = integer_of(*field, min, max)) return *value;
+  refuse(where, key, *field, integer_range(min, max));
+}
+
+std::vector<std::int64_t> get_integers(const Json& object, const std::string& key, std::int64_t min, std::int64_t max,
+                                       const std::string& where) {
+  const Json& field = *field_of(object, key, false, where);
+  std::vector<std::int64_t> numbers = integers_of(field, min, max);
+  if (!numbers.empty()) return numbers;
+  refuse(where, key, field, integer_range(min, max) + ", a list of them, or a range such as '1..8'");
+}
+
+bool get_bool(const Json& object, const std::string& key, std::optional<bool> fallback, const std::string& where) {
+  const Json* field = field_of(object, key, fallback.has_value(), where);
+  if (!field) return *fallback;
+  if (!field->is_boolean()) refuse(where, key, *field, "true or false");
+  return field->get<bool>();
+}
+
+std::string get_string(const Json& object, const std::string& key, std::optional<std::string> fallback,
+                       const std::string& where) {
+  const Json* field = field_of(object, key, fallback.has_value(), where);
+  if (!field) return *fallback;
+  if (!field->is_string()) refuse(where, key, *field, "a text in quotes");
+  return field->get<std::string>();
+}
+
+std::string get_choice(const Json& object, const std::string& key, const std::vector<std::string>& allowed,
+                       std::optional<std::string> fallback, const std::string& where) {
+  const Json* field = field_of(object, key, fallback.has_value(), where);
+  if (!field) return *fallback;
+  const std::string word = field->is_string() ? field->get<std::string>() : "";
+  if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
+  std::string list;
+  for (const std::string& choice : allowed) list += (list.empty() ? "'" : ", '") + choice + "'";
+  throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(*field), " where one of ", list,
+              " should be", did_you_mean(word, allowed));
+}
+
+void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where) {
+  if (!object.is_object()) throw Error(ExitCode::bad_input, where, ": expected an object with fields in braces");
+  for (const auto& item : object.items()) {
+    if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
+    throw Error(ExitCode::bad_input, where, ": there is no field ", in_quotes(item.key()),
+                which_there_are(item.key(), known));
+  }
+}
+
+const Json* JsonFields::find(const std::string& key) {
+  read_.push_back(key);
+  return object_->is_object() && object_->contains(key) ? &(*object_)[key] : nullptr;
+}
+
+double JsonFields::number(const std::string& key, std::optional<double> fallback, double min, double max) {
+  read_.push_back(key);
+  return get_number(*object_, key, fallback, min, max, where_);
+}
+
+std::int64_t JsonFields::integer(const std::string& key, std::optional<std::int64_t> fallback, std::int64_t min,
+                                 std::int64_t max) {
+  read_.push_back(key);
+  return get_integer(*object_, key, fallback, min, max, where_);
+}
+
+bool JsonFields::flag(const std::string& key, std::optional<bool> fallback) {
+  read_.push_back(key);
+  return get_bool(*object_, key, fallback, where_);
+}
+
+std::string JsonFields::text(const std::string& key, std::optional<std::string> fallback) {
+  read_.push_back(key);
+  return get_string(*object_, key, std::move(fallback), where_);
+}
+
+std::string JsonFields::word(const std::string& key, const std::vector<std::string>& allowed,
+                             const std::string& fallback) {
+  read_.push_back(key);
+  return get_choice(*object_, key, allowed, fallback, where_);
+}
+
+void JsonFields::refuse_others() {
+  refuse_unknown_keys(*object_, read_, where_);
+  read_.clear();
+}
 
 }  // namespace afterglow
