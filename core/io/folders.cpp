@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <sstream>
@@ -12,6 +13,7 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/terminal_text.h"
 
 namespace afterglow {
 namespace fs = std::filesystem;
@@ -86,6 +88,36 @@ std::vector<fs::path> plugin_folders(const fs::path& program) {
 
 std::vector<fs::path> asset_folders(const fs::path& program) {
   return {program / "share/afterglow", program.parent_path() / "share/afterglow"};
+}
+
+std::string file_name_of(std::string text, std::size_t most) {
+  if (!is_utf8(text)) text.clear();
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == 0x7F; }, '_');
+  text.erase(0, text.find_first_not_of('.'));
+  if (text.size() > most) {
+    text.resize(most);
+    while (!is_utf8(text)) text.pop_back();
+  }
+  return text;
+}
+
+std::vector<std::string> paths_beginning_with(const std::string& beginning) {
+  constexpr std::size_t most = 200;
+  const std::size_t end = beginning.rfind('/') + 1;  // 0 without a folder
+  const std::string folder = beginning.substr(0, end), start = beginning.substr(end);
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator entry(end > 0 ? folder : ".", error), last; !error && entry != last;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(start) || (start.empty() && name.starts_with('.'))) continue;
+    std::error_code ignored;
+    paths.push_back(folder + name + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::ranges::sort(paths);
+  paths.resize(std::min(paths.size(), most));
+  return paths;
 }
 
 void ensure_folder(const fs::path& folder) {

@@ -38,6 +38,14 @@ std::vector<std::filesystem::path> asset_folders(const std::filesystem::path& pr
 /// Possible folders of the plug-ins that the program loads when it needs them: its own, and ../lib/afterglow.
 std::vector<std::filesystem::path> plugin_folders(const std::filesystem::path& program = program_folder());
 
+/// The text as the name of a file in any folder, at most so many bytes: control characters and slashes become _, dots
+/// at its start go. May be empty.
+std::string file_name_of(std::string text, std::size_t most = 120);
+
+/// Paths that begin so, in alphabetical order, at most 200; those of folders end with "/". Hidden ones where a dot was
+/// typed.
+std::vector<std::string> paths_beginning_with(const std::string& beginning);
+
 /// Creates a folder and its parents, for the owner only. Error(bad_input) gives the reason for a failure and says that
 /// the program runs without it.
 void ensure_folder(const std::filesystem::path& folder);

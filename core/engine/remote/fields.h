@@ -207,6 +207,7 @@ void travel(S& stream, T& value) {
     travel(stream, static_cast<std::conditional_t<S::reads, AnalysisResults, const AnalysisResults>&>(value));
     travel(stream, value.model);
   } else if constexpr (is_plain<Plain>) {
+    if constexpr (requires { stream.meet(value); }) stream.meet(value);
     boost::pfr::for_each_field(value, [&](auto& field) { travel(stream, field); });
   } else {
     static_assert(sizeof(T) == 0, "a value of this type does not travel between machines");

@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <thread>
 
 #include "core/engine/remote/framed_line.h"
 #include "core/engine/remote/remote.h"
+#include "core/io/atomic_file.h"
 #include "core/io/child_process.h"
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
@@ -29,6 +32,8 @@ constexpr double ping_interval = 1;      // seconds; also the next two
 constexpr double longest_silence = 10, longest_login = 120;
 constexpr int longest_pause = 8000;  // milliseconds between two attempts to connect
 constexpr std::size_t most_complaint = 4096;
+constexpr std::size_t most_save = std::size_t{4} << 30, most_bulk = std::size_t{256} << 20;  // bytes
+constexpr double short_trip = 0.02;  // seconds; of a longer one the line is slow
 
 std::pair<Descriptor, Descriptor> new_pipe() {
   int ends[2] = {-1, -1};
@@ -127,6 +132,13 @@ class RemoteSession final : public ObservationSource {
     const std::lock_guard lock(mutex_);
     return state_;
   }
+  std::optional<std::vector<std::string>> paths(const std::string& beginning) override {
+    const std::lock_guard lock(mutex_);
+    if (found_ && found_->beginning == beginning) return found_->paths;
+    is_sought_ = std::exchange(sought_, beginning) == beginning;
+    if (!is_sought_) wake();
+    return std::nullopt;
+  }
 
  private:
   void wake() const {
@@ -160,11 +172,11 @@ class RemoteSession final : public ObservationSource {
     for (int pause = 0; !is_closing_;) {
       try {
         if (!connection_) connect();
-        pause = 0;
         talk();
       } catch (const std::exception& error) {
         lose(error.what());
         while (is_refused_ && !is_closing_) wait(longest_pause);  // the session was stopped, or shows another window
+        if (std::exchange(has_seen_, false)) pause = 0;
         for (int waited = 0; waited < pause && !is_closing_; waited += 100) wait(100);
         pause = std::clamp(2 * pause, 500, longest_pause);
       }
@@ -174,8 +186,14 @@ class RemoteSession final : public ObservationSource {
   /// A session that is still there goes on; one that was lost begins again where it was, unless it began with a file.
   void lose(const std::string& why) {
     connection_.reset();
+    if (!saves_.empty()) note_save("the snapshot did not come: the line was lost; save again");
+    saves_.clear();
+    coming_.clear();
+    bulk_ = {};
     const std::lock_guard lock(mutex_);
-    state_.problem = why;
+    state_.problem = (is_refused_ ? "This window no longer follows the session: "
+                                  : "The line to the session is lost; connecting again. ") +
+                     why;
     state_.round_trip = state_.bytes_per_second = 0;
     const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
     if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
@@ -202,18 +220,27 @@ class RemoteSession final : public ObservationSource {
       orders.swap(queue_);
     }
     for (Command& order : orders) {
+      if (saves_here(order)) begin_save(order);
       connection_->line->send(encode(Order{order}));
       unconfirmed_.emplace_back(++sent_, std::move(order));
     }
   }
 
+  /// The path is this machine's: the session does not learn it.
+  void begin_save(Command& order) {
+    saves_[sent_ + 1] = nlohmann::json::parse(order.value).value("path", "snapshot.safetensors");
+    order = {"save", R"({"at": "here"})"};
+  }
+
   void send_wishes(double now) {
     FramedLine& line = *connection_->line;
     const std::lock_guard lock(mutex_);
-    const Wish wish{std::exchange(credit_, 0), analyses_, now};
+    const Wish wish{std::exchange(credit_, 0), analyses_, now, "",
+                    state_.round_trip == 0 || state_.round_trip > short_trip};
     if (wish.observations > 0 || std::exchange(told_, wish.analyses) != wish.analyses) line.send(encode(wish));
-    if (now - pinged_at_ < ping_interval) return;
-    line.send(encode(Wish{0, wish.analyses, now}));
+    if (now - pinged_at_ < ping_interval && (sought_.empty() || is_sought_)) return;
+    is_sought_ = true;
+    line.send(encode(Wish{0, wish.analyses, now, sought_, wish.is_slow}));
     state_.bytes_per_second = static_cast<double>(line.bytes_received() - pinged_bytes_) / (now - pinged_at_);
     pinged_bytes_ = line.bytes_received();
     pinged_at_ = now;
@@ -234,7 +261,7 @@ class RemoteSession final : public ObservationSource {
   /// What the session has not received is sent again.
   void take(const Welcome& welcome) {
     is_welcome_ = true;
-    resumes_ = welcome.is_new && was_running_;
+    resumes_ = was_running_ && (welcome.is_new || resumes_);  // the line may be lost again before it has
     forget_confirmed(welcome.received);
     sent_ = std::max(sent_, welcome.received);
     for (const auto& [number, order] : unconfirmed_) connection_->line->send(encode(Order{order}));
@@ -254,7 +281,8 @@ class RemoteSession final : public ObservationSource {
     forget_confirmed(sight.taken);
     const std::lock_guard lock(mutex_);
     if (!sight.now) return;
-    newest_ = sight.now;
+    newest_ = with_bulk(sight.now);
+    has_seen_ = true;
     if (resumes_ && newest_->rebuilds_to < 0 && !newest_->recipe.empty()) {
       if (!newest_->running) queue_.push_back({"run"});
       asked_to_run_ = !newest_->running;
@@ -265,14 +293,52 @@ class RemoteSession final : public ObservationSource {
     ++revision_;
   }
 
+  std::shared_ptr<const Observation> with_bulk(const std::shared_ptr<const Observation>& now) const {
+    if (now->trace || !bulk_.trace || bulk_.opened != now->opened) return now;
+    const auto whole = std::make_shared<Observation>(*now);
+    whole->trace = bulk_.trace;
+    whole->token_weights = bulk_.token_weights;
+    return whole;
+  }
+
   void take(const Pong& pong) {
     const double measured = line_clock() - pong.sent_at;
     const std::lock_guard lock(mutex_);
+    if (!pong.beginning.empty()) found_ = pong;
     state_.round_trip = state_.round_trip > 0 ? 0.7 * state_.round_trip + 0.3 * measured : measured;
   }
 
+  void take(const Piece& piece) {
+    if (piece.save != 0 && !saves_.contains(piece.save)) return;  // wanted by a line before
+    std::string& bytes = coming_[piece.save];
+    bytes += piece.bytes;
+    if (bytes.size() > (piece.save != 0 ? most_save : most_bulk))
+      throw Error(ExitCode::bad_input, "the session sends more than was asked for");
+    if (!piece.is_last) return;
+    const std::string whole = std::exchange(bytes, {});
+    coming_.erase(piece.save);
+    if (const auto save = saves_.extract(piece.save)) return keep_save(save.mapped(), whole);
+    ReceivedParts none;
+    if (piece.save == 0) bulk_ = std::get<Bulk>(decode_answer(whole, none));
+  }
+  void take(const Bulk&) { throw Error(ExitCode::bad_input, "the session sends its largest parts at once"); }
+
+  void keep_save(const std::filesystem::path& path, const std::string& bytes) {
+    try {
+      if (bytes.empty()) throw Error(ExitCode::failure, "the snapshot was not made; the session's notes say why");
+      note_save("snapshot written: " + write_file_atomically(path, bytes, Existing::keep).string());
+    } catch (const Error& error) {
+      note_save(error.what());
+    }
+  }
+
+  void note_save(const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    state_.saved = words;
+  }
+
   void take(const Refusal& refusal) {
-    is_refused_ = true;
+    is_refused_ = refusal.is_final;
     const int code = std::clamp(refusal.code, 1, static_cast<int>(ExitCode::check_failed));
     throw Error(static_cast<ExitCode>(code), terminal_text(refusal.sentence));
   }
@@ -289,14 +355,20 @@ class RemoteSession final : public ObservationSource {
   mutable std::uint64_t seen_ = 0;    // revision that the window has taken
   mutable std::uint32_t credit_ = 0;  // observations that the session may send
   LineState state_;
+  std::string sought_;     // beginning of paths of the far machine
+  bool is_sought_ = true;  // and the session has been asked
+  std::optional<Pong> found_;
 
   // Of the thread alone.
   std::optional<Connection> connection_;
   std::deque<std::pair<std::uint64_t, Command>> unconfirmed_;  // with their numbers
+  std::map<std::uint64_t, std::filesystem::path> saves_;       // of this machine, by the numbers of their commands
+  std::map<std::uint64_t, std::string> coming_;                // the first pieces of them, and of a Bulk
+  Bulk bulk_;
   std::uint64_t sent_ = 0, pinged_bytes_ = 0;
   AnalysisSet told_ = 0;  // the analyses that the session knows of
   double pinged_at_ = 0, heard_at_ = 0;
-  bool is_welcome_ = false, is_refused_ = false;
+  bool is_welcome_ = false, is_refused_ = false, has_seen_ = false;  // an observation of this line
   bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
   bool asked_to_run_ = false;                   // and has not been seen running since
   std::thread thread_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/accuracy/accuracy_view.h"
 #include "core/engine/analyses/costs/cost_view.h"
@@ -133,6 +134,11 @@ void travel_name(Reader& stream, std::string_view& name) {
     if (row.name == text) name = row.name;
   }
   if (name != text) refuse_message("it names an unknown analysis");
+}
+
+bool saves_here(const Command& command) {
+  const nlohmann::json value = nlohmann::json::parse(command.value, nullptr, false);
+  return command.name == "save" && value.is_object() && value.contains("at") && value["at"] == "here";
 }
 
 std::string encode(const Request& request) {

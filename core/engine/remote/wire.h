@@ -33,6 +33,8 @@ struct Wish {
   std::uint32_t observations = 0;
   AnalysisSet analyses = 0;
   double sent_at = 0;
+  std::string beginning{};  ///< of paths of the far machine
+  bool is_slow = false;     ///< the line: the session sends `Bulk` by and by
 };
 using Request = std::variant<Hello, Order, Wish>;
 
@@ -46,12 +48,27 @@ struct Sight {
 };
 struct Pong {
   double sent_at = 0;
+  std::string beginning{};           ///< as in the wish
+  std::vector<std::string> paths{};  ///< that begin so
 };
 struct Refusal {
   int code = 0;  ///< an ExitCode
   std::string sentence;
+  bool is_final = false;  ///< the window need not try again
 };
-using Answer = std::variant<Welcome, Sight, Pong, Refusal>;
+/// The largest parts of observations of the run `opened`, which those on a slow line lack.
+struct Bulk {
+  std::uint64_t opened = 0;
+  std::shared_ptr<const Trace> trace;
+  std::shared_ptr<const TokenWeights> token_weights;
+};
+/// The next bytes of a snapshot that goes to the window's machine, or of a `Bulk`: small messages go in between.
+struct Piece {
+  std::uint64_t save = 0;  ///< the number of the command; 0: a `Bulk`
+  std::string bytes;       ///< none in all: the snapshot could not be made
+  bool is_last = false;
+};
+using Answer = std::variant<Welcome, Sight, Pong, Refusal, Piece, Bulk>;
 
 /// A value behind a shared pointer that both sides hold; what an observation no longer holds, both forget after it.
 struct SharedPart {
@@ -70,6 +87,9 @@ std::string encode(const Answer& answer, SentParts& parts);
 /// Both throw Error(bad_input) for bytes that are no message; they allocate no more than some times the bytes.
 Request decode_request(std::string_view bytes);
 Answer decode_answer(std::string_view bytes, ReceivedParts& parts);
+
+/// Whether the command is `save {"at": "here"}`: the file goes to the window's machine.
+bool saves_here(const Command& command);
 
 /// Changes with the declaration of anything that travels.
 std::string_view wire_schema();

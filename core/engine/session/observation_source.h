@@ -3,10 +3,13 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/engine/observation/observation.h"
 #include "core/engine/recipe/command.h"
+#include "core/io/folders.h"
 
 namespace afterglow {
 
@@ -16,6 +19,7 @@ struct LineState {
   double round_trip = 0;        ///< seconds; 0: not measured yet
   double bytes_per_second = 0;  ///< received
   std::string problem;          ///< what goes on while the line is lost; empty: it stands
+  std::string saved;            ///< what has become of the last snapshot that was saved here
 };
 
 class ObservationSource {
@@ -34,6 +38,10 @@ class ObservationSource {
   /// observations.
   virtual void request_analyses(AnalysisSet) {}
   virtual LineState line() const { return {}; }
+  /// `paths_beginning_with` on the session's machine; nothing until the answer has come.
+  virtual std::optional<std::vector<std::string>> paths(const std::string& beginning) {
+    return paths_beginning_with(beginning);
+  }
 };
 
 }  // namespace afterglow

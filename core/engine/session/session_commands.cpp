@@ -312,7 +312,8 @@ struct SessionWorker::Commands {
     }
     try {
       const Snapshot snapshot = worker.present_snapshot();
-      worker.report(Severity::info, "snapshot written: " + write_safetensors(path, snapshot.file, existing).string());
+      const std::filesystem::path written = write_safetensors(path, snapshot.file, existing);
+      if (!value.contains("quiet")) worker.report(Severity::info, "snapshot written: " + written.string());
     } catch (const std::bad_alloc&) {
       throw Error(ExitCode::out_of_memory, path.string(), " was not written: not enough memory for its tensors");
     }

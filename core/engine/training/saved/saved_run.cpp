@@ -7,6 +7,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/models/checkpoints/checkpoint.h"
@@ -18,20 +19,6 @@ namespace afterglow {
 namespace {
 
 CudaMaker cuda_maker = nullptr;
-
-/// Turns a folder's name into a valid file name.
-std::string file_name_of(std::string folder) {
-  constexpr std::size_t longest = 60;
-  if (!is_utf8(folder)) folder.clear();
-  std::ranges::replace_if(
-      folder, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == 0x7F; }, '_');
-  folder.erase(0, folder.find_first_not_of('.'));
-  if (folder.size() > longest) {
-    folder.resize(longest);
-    while (!is_utf8(folder)) folder.pop_back();
-  }
-  return folder.empty() ? "model" : folder;
-}
 
 std::string extension_of(const std::filesystem::path& path) {
   std::string extension = path.extension().string();
@@ -132,7 +119,8 @@ std::uint32_t vocabulary(const std::filesystem::path& file) {
 
 Recipe checkpoint_recipe(const Checkpoint& checkpoint, const std::string& name) {
   Recipe recipe;
-  recipe.name = file_name_of(name.empty() ? checkpoint.folder_name() : name);
+  recipe.name = file_name_of(name.empty() ? checkpoint.folder_name() : name, 60);
+  if (recipe.name.empty()) recipe.name = "model";
   recipe.checkpoint = checkpoint.origin();
   const std::string type = recipe.checkpoint["config"].value("model_type", checkpoint.library());
   recipe.title = checkpoint.library() + (type == checkpoint.library() ? "" : " " + type) + " · " + recipe.name;
