@@ -51,10 +51,12 @@ struct TextStretch {
 struct PaletteState {
   bool is_open = false, wants_focus = false;
   std::string text;
-  int chosen = 0;                         ///< line of the list
-  int generation = 0;                     ///< a new number makes the field reload its text
-  std::optional<TextStretch> selected{};  ///< when the field gets the keyboard focus: the first value of the example
-  std::vector<RunNote> notes{};           ///< of the run, as drawn last
+  int chosen = 0;                          ///< line of the list
+  int generation = 0;                      ///< a new number makes the field reload its text
+  std::optional<TextStretch> selected{};   ///< when the field gets the keyboard focus: the first value of the example
+  std::optional<std::string> completed{};  ///< the typed path that `paths` go on with
+  std::vector<std::string> paths{};        ///< on the machine of the session
+  std::vector<RunNote> notes{};            ///< of the run, as drawn last
 };
 
 /// The menu of a panel on a right click or the menu key.

@@ -9,7 +9,9 @@
 #include "app/window/window_loop.h"
 #include "core/engine/remote/remote.h"
 #include "core/engine/session/kept_runs.h"
+#include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/terminal_text.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -22,26 +24,48 @@ std::filesystem::path folder_for_files() {
   return user_folders().documents;
 }
 
+/// Where the program is looked for first on another machine.
+constexpr const char* unpacked = "$HOME/.local/afterglow";
+
+/// How this version comes to another machine by ssh: from the archive of `./dev package` beside the program.
+std::string installing_command(const std::string& host) {
+  const std::string version = version_line().substr(version_line().find(' ') + 1);
+  const std::string name = "afterglow-" + version + "-linux-x86_64.tar.zst";
+  std::filesystem::path archive = program_folder() / name;
+  if (!std::filesystem::exists(archive)) archive = program_folder().parent_path().parent_path() / name;
+  return (std::filesystem::exists(archive) ? "" : "with " + name + " of `./dev package` beside this program, ") +
+         "this copies it there: zstd -dcq " + shell_quoted(archive.string()) + " | ssh -- " + shell_quoted(host) +
+         " 'mkdir -p " + unpacked + " && tar -xC " + unpacked + " --strip-components=1'";
+}
+
 /// The program that starts or finds the session there, and the name that the user gave it. Where `on` has a blank it
 /// is a command that goes on with "afterglow session ..", else [user@]host[:folder] for ssh.
 std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
   if (options.on.empty() && options.through.empty()) return std::make_unique<Session>(options.recipe, options.session);
   RemoteOptions remote{.words = {"sh", "-c", options.through}, .host = "a command", .hello = options.hello};
-  const std::string program = "exec afterglow session --connect " + options.session_name;
+  const std::string session = "afterglow session --connect " + options.session_name;
   if (options.on.find(' ') != std::string::npos) {
-    remote.words[2] = "exec " + options.on + program.substr(4);
+    remote.words[2] = "exec " + options.on + " " + session;
   } else if (!options.on.empty()) {
     const std::size_t colon = options.on.find(':');
     const std::string folder = colon == std::string::npos ? "." : options.on.substr(colon + 1);
     if (folder.find('\'') != std::string::npos) throw Error(ExitCode::usage, "--on: the folder's name has a quote");
-    remote.words = {"ssh", "-T", "--", options.on.substr(0, colon), "cd '" + folder + "' && " + program};
+    remote.words = {"ssh", "-T", "--", options.on.substr(0, colon),
+                    "cd '" + folder + "' && exec sh -c 'PATH=" + unpacked + "/bin:$PATH; exec " + session + "'"};
   }
   if (!options.on.empty()) remote.host = options.on.substr(0, options.on.find_first_of(": "));
   remote.hello.recipe = options.recipe;
   remote.hello.device = options.session.device;
   remote.hello.threads = options.session.threads;
   remote.is_over = Interruption::wanted;
-  return connect_to_remote(std::move(remote));
+  try {
+    return connect_to_remote(remote);
+  } catch (const Error& problem) {
+    const std::string said = problem.what();
+    const bool is_missing = said.find("not found") != said.npos || said.find("same version") != said.npos;
+    if (remote.words.front() != "ssh" || !is_missing) throw;
+    throw Error(problem.code(), said, "; ", installing_command(remote.words[3]));
+  }
 }
 
 std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionOptions options) {

@@ -234,6 +234,7 @@ void WindowLoop::wait_for_reason() {
   while (!is_over()) {
     accessible_.serve();
     follow_line();
+    follow_paths();
     const double now = window_time();
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
@@ -355,6 +356,7 @@ void WindowLoop::give(const Command& command) {
   complete_hint(page_, command);
   if (command.name == "load") note_recent(page_, command);
   if (change_view_back(command)) return;
+  if (command.name == "save" && !page_.line.empty()) return save_of_far_session(command);
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
     send_to_engine(command);
@@ -413,6 +415,39 @@ void WindowLoop::follow_line() {
   if (words != page_.line || line.problem != page_.line_problem) frames_owed_ = std::max(frames_owed_, 1);
   page_.line = words;
   page_.line_problem = line.problem;
+  if (std::exchange(told_save_, line.saved) != line.saved) add_note(page_, Severity::info, line.saved, window_time());
+}
+
+/// The palette completes paths of the session's machine.
+void WindowLoop::follow_paths() {
+  PaletteState& palette = page_.palette;
+  const std::optional<std::string> path = typed_path(palette.text);
+  if (!path || path == palette.completed) return;
+  std::optional<std::vector<std::string>> found = source_->paths(*path);
+  if (!found) return;
+  palette.paths = std::move(*found);
+  palette.completed = path;
+  frames_owed_ = std::max(frames_owed_, 1);
+}
+
+/// Where the snapshots of a session elsewhere go is asked once; a script that does not say it saves there.
+void WindowLoop::save_of_far_session(const Command& command) {
+  json value = json::parse(command.value);
+  const std::string usual = value.contains("path") || !keeps_settings_ ? "there" : save_at_;
+  const std::string at = value.value("at", usual);
+  if (at.empty()) {
+    page_.palette = {.is_open = true, .wants_focus = true, .text = "save at=here", .selected = TextStretch{8, 12}};
+    return add_note(page_, Severity::info,
+                    "Enter saves on this machine, in " + std::filesystem::absolute(actions_.export_folder).string() +
+                        ". Type there to save on the session's. The next snapshots follow.",
+                    window_time());
+  }
+  if (value.contains("at")) save_at_ = at;
+  const std::string name = file_name_of(observation_->preset + "_seed" + std::to_string(observation_->seed) + "_step" +
+                                        std::to_string(observation_->step));
+  if (at == "here" && !value.contains("path"))
+    value["path"] = (std::filesystem::path(actions_.export_folder) / (name + ".safetensors")).string();
+  send_to_engine({"save", value.dump()});
 }
 
 /// A failure to write the file is reported once, and then the file is no longer written.

@@ -52,6 +52,8 @@ class WindowLoop {
   void follow_presenter();
   void follow_status();
   void follow_line();
+  void follow_paths();
+  void save_of_far_session(const Command& command);
   void save_film(FilmForm form);
   void film_frame(double start);
   void follow_film();
@@ -93,6 +95,7 @@ class WindowLoop {
   std::future<std::string> written_film_;  ///< sentence for when the file is written
   AccessibleWindow accessible_{"Afterglow"};
   double spoken_at_ = -1, announced_ = -1;  ///< times of the last summaries and of the last spoken note
+  std::string save_at_, told_save_;         ///< "here" or "there", as asked; what was last said of a snapshot
   std::string lost_picture_;                ///< why the picture of --screenshot could not be written
 };
 

@@ -168,9 +168,8 @@ void draw_lost_line(Frame& frame) {
   Color veil = theme.ground;
   veil.a = 190;
   canvas.fill_rect(all, 0, veil);
-  const std::string text = "The line to the session is lost; connecting again. " + frame.state.line_problem;
   const double width = std::min(frame.px(640), 0.8 * all.width), row = frame.px(22);
-  const auto lines = wrapped_text(canvas, text, width, frame.px(title_size), FontFace::regular, 6);
+  const auto lines = wrapped_text(canvas, frame.state.line_problem, width, frame.px(title_size), FontFace::regular, 6);
   text_lines(frame.look, canvas, {(all.width - width) / 2, 0.4 * all.height, width, 6 * row}, lines, row,
              {title_size, FontFace::regular, theme.warning, Anchor::start});
 }

@@ -97,9 +97,13 @@ struct PaletteLine {
   bool is_ready = false;  ///< nothing must be typed
 };
 /// Lines that match the typed text, best first: every word must occur in name, title or meaning. Without a text only
-/// the commands.
+/// the commands. Behind the first one those of the paths that go on with a typed path; they have no name, and their
+/// value is the whole text.
 std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {},
-                                         std::span<const RunNote> notes = {});
+                                         std::span<const RunNote> notes = {},
+                                         const std::vector<std::string>& paths = {});
+/// The path that is being typed at the end of the text, behind "path="; nothing where none is.
+std::optional<std::string> typed_path(std::string_view text);
 /// The part of a typed command that the user replaces first: the value after the first "=", without its quotes.
 TextStretch first_value(const std::string& text);
 /// The command `note` as the user types it: of the note with this number, or with 0 of a new one on a place,

@@ -165,21 +165,31 @@ const std::vector<PaletteLine>& ready_lines() {
 
 void close(PageState& state) { state.palette = {}; }
 
+void put_text(PaletteState& palette, std::string text, const TextStretch& selected) {
+  palette.text = std::move(text);
+  palette.selected = selected;
+  palette.chosen = 0;
+  palette.wants_focus = true;
+  ++palette.generation;
+}
+
+std::vector<PaletteLine> matches_of(const PageState& state) {
+  return palette_matches(state.palette.text, state.layouts, state.palette.notes, state.palette.paths);
+}
+
 /// Runs the line, or puts its example into the field if it needs a value.
 void accept(PageState& state, CommandQueue& commands) {
   const Typed typed = typed_parts(state.palette.text);
-  const std::vector<PaletteLine> matches = palette_matches(state.palette.text, state.layouts, state.palette.notes);
+  const std::vector<PaletteLine> matches = matches_of(state);
   if (matches.empty()) return;
   const PaletteLine& line =
       matches[static_cast<std::size_t>(std::clamp(state.palette.chosen, 0, static_cast<int>(matches.size()) - 1))];
+  const auto end = static_cast<int>(line.value.size());
+  if (line.name.empty()) return put_text(state.palette, line.value, {end, end});
   const json example = json::parse(line.value);
   if (!line.is_ready && typed.value.empty() && !example.empty()) {
-    state.palette.text = line.name + " " + typed_text(example);
-    state.palette.selected = first_value(state.palette.text);
-    state.palette.chosen = 0;
-    state.palette.wants_focus = true;
-    ++state.palette.generation;
-    return;
+    const std::string text = line.name + " " + typed_text(example);
+    return put_text(state.palette, text, first_value(text));
   }
   const std::optional<json> value = line.is_ready ? example : typed_value(typed.value, example);
   if (!value) return;
@@ -218,8 +228,18 @@ std::string typed_note(std::span<const RunNote> notes, std::size_t number, const
   return "note text=\"" + words + "\" " + (number > 0 ? "number=" + std::to_string(number) : place);
 }
 
+std::optional<std::string> typed_path(std::string_view text) {
+  constexpr std::string_view field = "path=";
+  const std::size_t at = text.rfind(field);
+  if (at == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(at + field.size());
+  const bool is_quoted = text.starts_with('"');
+  if (is_quoted) text.remove_prefix(1);
+  return text.find(is_quoted ? '"' : ' ') == text.npos ? std::optional<std::string>(text) : std::nullopt;
+}
+
 std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts,
-                                         std::span<const RunNote> notes) {
+                                         std::span<const RunNote> notes, const std::vector<std::string>& paths) {
   std::vector<std::string> words;
   std::istringstream typed(lower_case(typed_parts(text).words));
   for (std::string word; typed >> word;) words.push_back(word);
@@ -251,12 +271,20 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
   }
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<PaletteLine> list;
-  for (auto& [score, line] : scored) list.push_back(std::move(line));
+  const std::optional<std::string> path = typed_path(text);
+  for (auto& [score, line] : scored) {
+    list.push_back(std::move(line));
+    if (!path || list.size() > 1) continue;
+    const std::string before(text.substr(0, text.size() - path->size()));
+    for (const std::string& found : paths) {
+      if (found.starts_with(*path) && found != *path) list.push_back({"", found, "", "", before + found, false});
+    }
+  }
   return list;
 }
 
 void palette_key(PageState& state, CommandQueue& commands, ListKey key) {
-  const int last = static_cast<int>(palette_matches(state.palette.text, state.layouts, state.palette.notes).size()) - 1;
+  const int last = static_cast<int>(matches_of(state).size()) - 1;
   if (key == ListKey::up) state.palette.chosen = std::max(0, state.palette.chosen - 1);
   if (key == ListKey::down) state.palette.chosen = std::clamp(state.palette.chosen + 1, 0, std::max(0, last));
   if (key == ListKey::accept) accept(state, commands);
@@ -270,7 +298,7 @@ void draw_palette(Frame& frame) {
   const Theme& theme = *frame.look.theme;
   const double width = std::min(frame.px(640), all.width - frame.px(32)), line = frame.px(32), head = frame.px(48);
   palette.notes = frame.seen().notes;
-  const std::vector<PaletteLine> matches = palette_matches(palette.text, frame.state.layouts, palette.notes);
+  const std::vector<PaletteLine> matches = matches_of(frame.state);
   const std::size_t shown = std::min(matches.size(), shown_lines);
   const Rect box{(all.width - width) / 2, std::round(frame.px(72)), width,
                  head + static_cast<double>(std::max<std::size_t>(shown, 1)) * line + frame.px(10)};

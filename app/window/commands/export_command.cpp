@@ -8,6 +8,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "views/panel.h"
@@ -112,7 +113,8 @@ void run_export(CommandContext& context, const json& value) {
     return;
   std::size_t written = 0;
   for (Figure figure : figures) {
-    const std::string stem = file_stem(figure.id, context.observation->model);
+    // Its texts are the session's, which may be elsewhere.
+    const std::string stem = file_name_of(file_stem(figure.id, context.observation->model));
     std::filesystem::path path = all ? folder / stem : place.empty() ? usual / (stem + moment) : place;
     if (all || !path.has_extension()) path += ".svg";
     std::error_code error;
