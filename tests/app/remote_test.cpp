@@ -10,6 +10,7 @@
 
 #include "app/cli/version.h"
 #include "core/engine/session/session.h"
+#include "core/engine/training/saved/snapshot.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
 #include "tests/app/program_test.h"
@@ -164,6 +165,73 @@ TEST_F(RemoteProgram, NothingIsLostWhenLineOrSessionIsKilled) {
       "for p in /proc/[0-9]*; do grep -qszx \"TMPDIR=$PWD\" $p/environ && readlink $p/exe; done | "
       "grep -c '/afterglow$'";
   EXPECT_EQ(run_line(orphans, folder_.path()).out, "0\n");
+}
+
+/// Each line breaks down after so many bytes of one direction, with noise in a message.
+TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
+  write("noise", std::string(64, '\xa7'));
+  const std::string noise = "cat '" + (folder_ / "noise").string() + "'";
+  for (const std::string& line :
+       {"'" + program_file().string() + "' session --connect | { head -c 9000; " + noise + "; cat; }",
+        "{ head -c 2000; " + noise + "; cat; } | '" + program_file().string() + "' session --connect"}) {
+    RemoteOptions options = through("");
+    options.words[2] = "echo >> '" + (folder_ / "lines").string() + "'; " + line;
+    const auto source = connect_to_remote(options);
+    expect_same(*watch(*source, is_finished), *here());
+    source->request_analyses(all_analyses);
+    for (int i = 0; i < 4000 && text_of(folder_ / "lines").size() < 3; ++i) {
+      source->observe();
+      source->send({"set", json{{"key", "learning_rate"}, {"to", 0.001 + 1e-6 * i}}.dump()});
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_GE(text_of(folder_ / "lines").size(), 3u) << "the line was damaged and made again";
+    run("session --stop");
+    std::filesystem::remove(folder_ / "lines");
+  }
+}
+
+TEST_F(RemoteProgram, SavesHereWhatIsTrainedThere) {
+  std::filesystem::create_directories(folder_ / "there");
+  RemoteOptions options = through("session");
+  options.words[2] = "cd '" + (folder_ / "there").string() + "' && " + options.words[2];
+  const auto source = connect_to_remote(options);
+  const auto end = watch(*source, is_finished);
+  for (int i = 1; i <= 2; ++i) {
+    source->send({"save", json{{"at", "here"}, {"path", (folder_ / "run.safetensors").string()}}.dump()});
+    const std::filesystem::path file = folder_ / (i == 1 ? "run.safetensors" : "run_2.safetensors");
+    watch(*source, [&](const Observation&) { return std::filesystem::exists(file); });
+    EXPECT_EQ(read_snapshot(file).checksum, end->checksum);
+    EXPECT_THAT(source->line().saved, HasSubstr(file.string()));
+  }
+  source->send({"save", json{{"at", "here"}, {"path", (folder_ / "missing" / "run.safetensors").string()}}.dump()});
+  watch(*source, [&](const Observation&) { return !source->line().saved.ends_with("run_2.safetensors"); });
+  EXPECT_THAT(source->line().saved, HasSubstr("missing"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "there")) << "nothing stays there";
+}
+
+TEST_F(RemoteProgram, PathsOfTheFarMachineAreCompleted) {
+  std::filesystem::create_directories(folder_ / "there" / "search");
+  write("there/seen.json", "");
+  RemoteOptions options = through("session");
+  options.words[2] = "cd '" + folder_.path().string() + "' && " + options.words[2];
+  const auto source = connect_to_remote(options);
+  std::optional<std::vector<std::string>> found;
+  watch(*source, [&](const Observation&) { return (found = source->paths("there/se")).has_value(); });
+  EXPECT_EQ(found, (std::vector<std::string>{"there/search/", "there/seen.json"}));
+  watch(*source, [&](const Observation&) { return (found = source->paths("/nowhere/")).has_value(); });
+  EXPECT_TRUE(found->empty());
+}
+
+TEST_F(RemoteProgram, AMissingProgramIsInstalledByTheCommandInTheSentence) {
+  write("ssh", "#!/bin/sh\necho 'sh: 1: exec: afterglow: not found' >&2\nexit 127\n");
+  std::filesystem::permissions(folder_ / "ssh", std::filesystem::perms::owner_all);
+  const ProgramResult result = run("--on ann@gpu1 tiny", "PATH=\"$PWD:$PATH\"");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("afterglow: not found"));
+  EXPECT_THAT(result.err, HasSubstr("-linux-x86_64.tar.zst"));
+  EXPECT_THAT(result.err, HasSubstr("| ssh -- ann@gpu1 'mkdir -p $HOME/.local/afterglow"));
+  write("ssh", "#!/bin/sh\necho 'ssh: connect to host gpu1: refused' >&2\nexit 255\n");
+  EXPECT_THAT(run("--on ann@gpu1 tiny", "PATH=\"$PWD:$PATH\"").err, testing::Not(HasSubstr("tar.zst")));
 }
 
 TEST_F(RemoteProgram, SaysWhyNoSessionAnswers) {

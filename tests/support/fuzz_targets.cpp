@@ -17,6 +17,8 @@
 #include "core/engine/remote/wire.h"
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved/saved_run.h"
+#include "core/figure/files/page.h"
+#include "core/figure/files/svg_writer.h"
 #include "core/io/arrays/npy.h"
 #include "core/io/atomic_file.h"
 #include "core/io/csv.h"
@@ -27,6 +29,7 @@
 #include "core/tasks/token_labels.h"
 #include "core/text/tokenizer.h"
 #include "tests/support/folders.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 
@@ -203,7 +206,15 @@ void open_request(const std::string& bytes) {
 void open_answer(const std::string& bytes) {
   ReceivedParts there, here;
   SentParts sent;
-  decode_answer(encode(decode_answer(bytes, there), sent), here);
+  const Answer answer = decode_answer(bytes, there);
+  decode_answer(encode(answer, sent), here);
+  const Sight* const sight = std::get_if<Sight>(&answer);
+  if (!sight || !sight->now) return;
+  CurveStore curves;
+  for (const PlotKind& kind : plot_kinds()) {
+    for (const Figure& figure : prepared_figures(kind, *sight->now, {}, curves))
+      svg_text(figure, page_size(SizePreset::one_column, figure));
+  }
 }
 
 void open_snapshot(const std::string& bytes) { open_run(bytes, ".safetensors"); }

@@ -83,8 +83,18 @@ struct Workflow : testing::Test {
   std::string window;
 };
 
-TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
-  RunningProgram program(*display, home, {program_file().string(), "--size", "1600x1000", "--threads", "1"});
+/// The second time the session is another process.
+struct WorkflowThroughPipe : Workflow, testing::WithParamInterface<bool> {
+  std::vector<std::string> started(std::vector<std::string> words) const {
+    words.insert(words.begin(), program_file().string());
+    if (GetParam()) words.insert(words.end(), {"--through", program_file().string() + " session"});
+    return words;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(HereAndThere, WorkflowThroughPipe, testing::Bool());
+
+TEST_P(WorkflowThroughPipe, StartTrainPauseStepRewindExportClose) {
+  RunningProgram program(*display, home, started({"--size", "1600x1000", "--threads", "1"}));
   focus();
   point_at_training();
   sleep_seconds(2);
@@ -120,8 +130,15 @@ TEST_F(Workflow, StartTrainPauseStepRewindExportClose) {
   sleep_seconds(1.5);
   EXPECT_EQ(exported_step(), reached) << "what was trained is still there";
   key("ctrl+s");
+  if (GetParam()) {  // asks where, once
+    sleep_seconds(0.5);
+    key("Return");
+  }
   EXPECT_TRUE(wait_until(10, [&] { return has_snapshot(home / "Documents" / "Afterglow"); })) << output();
   EXPECT_FALSE(has_snapshot(home)) << "no stray file where it was started";
+  fs::remove_all(home / "Documents");
+  key("ctrl+s");
+  EXPECT_TRUE(wait_until(10, [&] { return has_snapshot(home / "Documents" / "Afterglow"); })) << output();
   key("ctrl+q");
   EXPECT_EQ(program.exit_code(20), 0) << output();
   EXPECT_TRUE(fs::exists(home / ".config" / "afterglow" / "settings.json"));
@@ -188,8 +205,8 @@ TEST_F(Workflow, ASignalKeepsTheRunToo) {
   EXPECT_TRUE(has_snapshot(folder)) << output();
 }
 
-TEST_F(Workflow, TheKeyboardAloneExportsAPlotThroughItsMenu) {
-  RunningProgram program(*display, home, {program_file().string(), "--size", "1280x720", "--threads", "1"});
+TEST_P(WorkflowThroughPipe, TheKeyboardAloneExportsAPlotThroughItsMenu) {
+  RunningProgram program(*display, home, started({"--size", "1280x720", "--threads", "1"}));
   focus();
   sleep_seconds(2);
   key("space");
