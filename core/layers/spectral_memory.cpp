@@ -24,6 +24,7 @@ SpectralMemoryConfig read_spectral_memory(JsonFields& config, std::int64_t width
   memory.tokens = config.integer("memory_tokens", memory.tokens, min_tokens, 1024);
   memory.depth = config.integer("memory_depth", memory.depth, 1, 100000);
   memory.epoch = config.integer("memory_epoch", 0, 0, 1'000'000);
+  memory.gain = config.number("memory_gain", memory.gain, 0.0, 1000.0);
   memory.projection = config.choice("memory_projection", {"mlp", "none", "free"}, MemoryProjection::mlp);
   if (memory.projection == MemoryProjection::none && memory.tokens > memory.kl.components)
     config.refuse(".memory_tokens ", memory.tokens,
@@ -38,7 +39,7 @@ SpectralMemory::SpectralMemory(const SpectralMemoryConfig& config, const Paramet
       history_(static_cast<int>(config.width), static_cast<int>(config.depth)),
       kept_(whole()),
       optional_(add_optional(config, memory)),
-      norm_weight_(memory.add("norm.weight", {config.width}, constant(1.0))),
+      norm_weight_(memory.add("norm.weight", {config.width}, constant(config.gain))),
       norm_bias_(memory.add("norm.bias", {config.width}, zeros())),
       pooling_weight_(pooling.add("weight", {1, config.width}, fan_in_uniform())),
       pooling_bias_(pooling.add("bias", {1}, zeros())) {}

@@ -27,10 +27,11 @@ struct SpectralMemoryConfig {
   /// code, whose history is emptied at each epoch and before each evaluation; 0: never.
   std::int64_t epoch = 0;
   MemoryProjection projection = MemoryProjection::mlp;
+  double gain = 1;  ///< where the gain of the tokens' norm starts, which is their root mean square
 };
 /// Reads `memory_tokens` (M, at least `min_tokens`; without a projection at most K), `memory_depth` (T),
-/// `memory_epoch`, `n_components` (K), `memory_projection`, `kl_strategy`, `kl_kernel`, `kl_tau` and `kl_lambda_scale`,
-/// with the published values where they are missing. Throws Error(bad_input) that names the field.
+/// `memory_epoch`, `memory_gain`, `n_components` (K), `memory_projection`, `kl_strategy`, `kl_kernel`, `kl_tau` and
+/// `kl_lambda_scale`, with the published values where they are missing. Throws Error(bad_input) that names the field.
 SpectralMemoryConfig read_spectral_memory(JsonFields& config, std::int64_t width, std::int64_t min_tokens);
 
 /// How much of the memory is in use.

@@ -19,7 +19,7 @@ namespace afterglow {
 
 namespace {
 
-constexpr const char *built_in = "built-in", *all_columns = "all";
+constexpr const char *built_in = "built-in", *drifting = "drifting", *all_columns = "all";
 
 class Forecast final : public Task {
  public:
@@ -78,6 +78,23 @@ SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
     }
   }
   return {{"day, week", "day, beat", "half day"}, {}, std::move(values), length, horizon};
+}
+
+/// A slow clock announces a bump, whose sign is drawn anew after every eighth: a window that ends before the bump holds
+/// no sign of it, and only the rows before the window tell it. Behind the training part the last sign stays.
+SeriesWindows drifting_series(std::int64_t length, std::int64_t horizon) {
+  constexpr std::int64_t rows = 24000, period = 48, regime = 8 * period;
+  constexpr double width = 3, height = 4;  // of a bump, in rows and in amplitudes of the clock
+  std::vector<double> values;
+  Random random(7, task_design_stream, 1);
+  double sign = 1;
+  for (std::int64_t t = 0; t < rows; ++t) {
+    if (t % regime == 0 && t < rows * SeriesSplit().train / SeriesSplit().all()) sign = random.uniform() < 0.5 ? -1 : 1;
+    const double place = static_cast<double>(t % period - period / 2), clock = 2 * std::numbers::pi * place / period;
+    values.push_back(std::cos(clock) + sign * height * std::exp(-0.5 * std::pow(place / width, 2)) +
+                     0.1 * random.normal());
+  }
+  return {{"bumps"}, {}, std::move(values), length, horizon, {}, "row", {.is_in_order = true}};
 }
 
 /// A column holds times where its texts have the form of dates, its name is "timestamp", "year" .., or its numbers rise
@@ -211,15 +228,17 @@ std::unique_ptr<Task> make_forecast(const Fields& fields) {
   const std::string path = fields.text("path");
   const SeriesSplit split = parse_split(fields);
   for (const char* name : {"every", "rows"}) fields.integer(name);  // checked without a file, too
-  SeriesWindows windows = path == built_in
-                              ? built_in_series(length, horizon)
+  const bool is_file = path != built_in && path != drifting;
+  SeriesWindows windows = path == built_in ? built_in_series(length, horizon)
+                          : path == drifting
+                              ? drifting_series(length, horizon)
                               : read_series(parse_csv(fields.file("path", csv_limit), path), path, fields, split);
   for (const SeriesPart part : {SeriesPart::train, SeriesPart::validation, SeriesPart::test}) {
     if (windows.count(part) < 1)
       fields.refuse("the series is too short for ", length, " rows in and ", horizon,
                     " ahead. Make 'length' or 'horizon' smaller.");
   }
-  const std::string source = path == built_in ? "a built-in series" : std::filesystem::path(path).filename().string();
+  const std::string source = is_file ? std::filesystem::path(path).filename().string() : "a built-in series";
   return std::make_unique<Forecast>(source, std::move(windows));
 }
 
@@ -279,9 +298,11 @@ std::int64_t SeriesWindows::count(SeriesPart part) const {
   return ends[static_cast<int>(part)] - first_row(part) - length_ - horizon_ + 1;
 }
 
-// Another affine permutation of the windows in every epoch, which spreads a batch over the whole part.
+// Another affine permutation of the windows in every epoch, which spreads a batch over the whole part. A series in
+// order is read along, so that a history of batches is one of the series.
 std::int64_t SeriesWindows::training_window(std::uint64_t seed, std::uint64_t index) const {
   const auto windows = static_cast<std::uint64_t>(count(SeriesPart::train));
+  if (source_.is_in_order) return static_cast<std::int64_t>(index % windows);
   Random random(seed, training_data_stream, index / windows);
   std::uint64_t factor = 1;
   do {

@@ -16,9 +16,10 @@ struct SeriesSplit {
 
 /// The source of a series: which part of a file was read, and how the reader interpreted it.
 struct SeriesSource {
-  std::int64_t rows_in_file = 0;          ///< 0 for a series without a file
-  std::vector<std::string> time_columns;  ///< names of columns with times or an index, which are not channels
-  std::vector<std::string> notes;         ///< what the reader assumed, filled or left out, one phrase each
+  std::int64_t rows_in_file = 0;            ///< 0 for a series without a file
+  std::vector<std::string> time_columns{};  ///< names of columns with times or an index, which are not channels
+  std::vector<std::string> notes{};         ///< what the reader assumed, filled or left out, one phrase each
+  bool is_in_order = false;                 ///< training takes its windows in the order of time
 };
 
 /// A series, standardised by mean and deviation of its training part, cut into windows of `length` input rows

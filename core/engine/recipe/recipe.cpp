@@ -94,6 +94,7 @@ std::string parse_name(const json& source, const std::string& where) {
 double TrainingConfig::rate_at(std::int64_t step) const {
   if (step <= warmup)
     return learning_rate * static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(warmup, 1));
+  if (halve_every > 0) return std::ldexp(learning_rate, -static_cast<int>((step - 1) / halve_every));
   const double span = static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
   const double progress = std::min(1.0, static_cast<double>(step - warmup) / span);
   return learning_rate * (final_rate + (1.0 - final_rate) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress)));
@@ -120,7 +121,9 @@ const std::vector<SettingSpec>& training_settings() {
        65536},
       {"patience", "patience",
        "training ends after this many held-out evaluations without improvement, and keeps the best; 0: train all steps",
-       &Config::patience, 0, 1000}};
+       &Config::patience, 0, 1000},
+      {"halve_every", "halving", "steps after which the rate halves, in place of the cosine; 0: cosine",
+       &Config::halve_every, 0, most}};
   return specs;
 }
 
@@ -216,6 +219,8 @@ json to_json(const Recipe& recipe) {
   json training = json::object();
   for (const SettingSpec& spec : training_settings()) {
     const double value = get_setting(recipe.training, spec.key);
+    // Younger than finished runs, which are found by their recipes' hashes.
+    if (spec.key == std::string_view("halve_every") && value == 0) continue;
     training[spec.key] = spec.is_integer() ? json(static_cast<std::int64_t>(value)) : json(value);
   }
   json commands = json::array();

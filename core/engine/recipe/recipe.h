@@ -21,9 +21,10 @@ constexpr std::int64_t largest_seed = std::int64_t{1} << 53;
 struct TrainingConfig {
   std::int64_t steps = 1000;
   std::int64_t batch = 16;
-  double learning_rate = 3e-4;  ///< peak of the schedule
-  std::int64_t warmup = 100;    ///< steps of linear warm-up
-  double final_rate = 0.1;      ///< the cosine ends at this share of the peak
+  double learning_rate = 3e-4;   ///< peak of the schedule
+  std::int64_t warmup = 100;     ///< steps of linear warm-up
+  double final_rate = 0.1;       ///< the cosine ends at this share of the peak
+  std::int64_t halve_every = 0;  ///< steps after which the rate halves, in place of the cosine; 0: cosine
   double weight_decay = 0.01;
   double clip = 1.0;  ///< global gradient norm; 0: no clipping
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
@@ -33,7 +34,8 @@ struct TrainingConfig {
   /// the result (TrainingRun::chosen_step); 0: all steps are trained and the last one is the result.
   std::int64_t patience = 0;
 
-  /// Learning rate of step `step` (the first is 1): warm-up, then cosine from the peak to final_rate of it.
+  /// Learning rate of step `step` (the first is 1): warm-up, then cosine from the peak to final_rate of it, or the peak
+  /// halved every `halve_every` steps.
   double rate_at(std::int64_t step) const;
 };
 

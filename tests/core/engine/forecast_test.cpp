@@ -1,8 +1,10 @@
 // Forecasting runs: learning, exact repetition with the memory of training, snapshots, scores, what is shown.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/forecast_objective.h"
@@ -126,6 +128,31 @@ TEST(Forecast, TrainingWindowsComeOnceAnEpoch) {
   std::vector<int> seen(static_cast<std::size_t>(count), 0);
   for (std::int64_t i = 0; i < count; ++i) ++seen[static_cast<std::size_t>(windows.training_window(9, i))];
   for (const int times : seen) EXPECT_EQ(times, 1);
+}
+
+// A bump's sign holds for eight bumps, the last one to the end of the series; training reads along the series.
+TEST(Forecast, TheSignOfADriftingSeriesStandsInNoWindowBeforeItsBump) {
+  const auto task = make_task({{"kind", "forecast"}, {"path", "drifting"}, {"length", 24}, {"horizon", 24}});
+  const SeriesWindows& windows = *task->windows();
+  const std::int64_t count = windows.count(SeriesPart::train);
+  for (const std::int64_t i : {std::int64_t{0}, std::int64_t{77}, count - 1, count + 5})
+    EXPECT_EQ(windows.training_window(9, static_cast<std::uint64_t>(i)), i % count) << "in the order of time";
+  std::vector<float> input(24), truth(24);
+  const auto bump = [&](SeriesPart part, std::int64_t first) {
+    windows.write(part, first, input.data(), truth.data());
+    const auto largest = std::ranges::max_element(truth, {}, [](float x) { return std::abs(x); });
+    for (const float x : input) EXPECT_LT(std::abs(x), 0.7f * std::abs(*largest)) << first;
+    return *largest > 0;
+  };
+  std::set<bool> signs, last;
+  for (std::int64_t number = 8; number < 250; ++number) {
+    const bool sign = bump(SeriesPart::train, 48 * number - 12);
+    EXPECT_EQ(sign, bump(SeriesPart::train, 48 * (number - number % 8) - 12)) << number;
+    signs.insert(sign);
+  }
+  EXPECT_EQ(signs.size(), 2u);
+  for (std::int64_t number = 0; number < 90; ++number) last.insert(bump(SeriesPart::test, 48 * number + 12));
+  EXPECT_EQ(last.size(), 1u);
 }
 
 TEST(Forecast, SaysWhatDoesNotFit) {

@@ -157,6 +157,18 @@ TEST(Schedule, WarmsUpAndEndsAtTheFinalRate) {
   EXPECT_NEAR(config.rate_at(500), 0.2, 1e-12);
 }
 
+TEST(Schedule, HalvesInPlaceOfTheCosineAndLeavesOtherRecipesAsTheyWere) {
+  Recipe recipe = parse_recipe(nlohmann::json::parse(find_preset("tiny").text), "preset");
+  EXPECT_FALSE(to_json(recipe)["training"].contains("halve_every")) << "finished runs are found by their recipes";
+  recipe.training.halve_every = 100;
+  recipe.training.warmup = 0;
+  const TrainingConfig read = parse_recipe(to_json(recipe), "recipe").training;
+  EXPECT_EQ(read.rate_at(1), read.learning_rate);
+  EXPECT_EQ(read.rate_at(100), read.learning_rate);
+  EXPECT_EQ(read.rate_at(101), read.learning_rate / 2);
+  EXPECT_EQ(read.rate_at(301), read.learning_rate / 8);
+}
+
 TEST(Commands, EveryOneParsesFromItsOwnExample) {
   for (const CommandSpec& spec : command_table()) {
     const Command command = parse_command({{"name", spec.name}, {"value", nlohmann::json::parse(spec.example)}});
