@@ -1,14 +1,18 @@
 // Runs the studies of the papers' figures and equations and draws them.
 #include "app/cli/paper_plots.h"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <array>
+#include <complex>
+#include <numbers>
 
 #include "core/engine/analyses/costs/layer_costs.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
+#include "core/random/random.h"
 #include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {
@@ -41,9 +45,13 @@ StudyProgress part_of(const StudyProgress& progress, std::size_t part, std::size
   };
 }
 
-/// Reports where the curves differ from the paper's; larger sizes were not compared.
-Figure with_paper_note(Figure figure, const PaperSettings& settings) {
-  if (!settings.is_full_size) figure.subtitle += " · conjugate gradient is ahead here, Chebyshev in the paper";
+/// Names who ends lower, Chebyshev (the first curve) or conjugate gradient (the last).
+Figure with_winner(const StudyView& study) {
+  Figure figure = forward_figure(study);
+  const double apart = study.curves.front().y.back() / study.curves.back().y.back();
+  const std::string names[] = {"Chebyshev", "conjugate gradient"};
+  figure.subtitle += " · " + names[apart > 1] + " ends " + number_text(std::max(apart, 1 / apart), 2) +
+                     " times below " + names[apart <= 1];
   return figure;
 }
 
@@ -54,13 +62,13 @@ Figure figure1(std::size_t number, const PaperSettings& settings, const StudyPro
                                  SolverKind::conjugate_gradient};
     for (std::size_t s = 0; s < solvers.size(); ++s)
       study.curves.push_back(residuals(study, solvers[s], usual_strength, part_of(progress, s, solvers.size())));
-    return with_paper_note(forward_figure(study), settings);
+    return with_winner(study);
   }
   if (study.is_network) study.size.batch = 1;
   const SolverKind solver = number <= 2 ? SolverKind::conjugate_gradient : SolverKind::chebyshev;
   const auto measure = study.is_network ? network_gradient_study : layer_gradient_study;
   study.curves = measure(study.size, solver, usual_strength, study.arithmetic, study.seed, progress);
-  return with_paper_note(backward_figure(static_cast<char>('a' + number), study), settings);
+  return backward_figure(static_cast<char>('a' + number), study);
 }
 
 Figure figure5(std::size_t, const PaperSettings& settings, const StudyProgress& progress) {
@@ -83,6 +91,55 @@ Figure echo_table1(std::size_t number, const PaperSettings& settings, const Stud
   plan.measures_passes = number == 0 || number == 3;
   plan.measures_steps = !plan.measures_passes;
   return cost_figure(number, layer_costs(plan, progress));
+}
+
+/// Proposition C.5: |M|/G of k_t = c_t e^(iθ_t), and of |k_t|², over the largest step of the phase.
+std::vector<StudyCurve> phase_study(std::uint64_t seed) {
+  constexpr int places = 20, tokens = 4096;
+  std::vector<StudyCurve> curves{{"|A| of k", {}, false, {}, {}}, {"|A| of |k|², lifted", {}, false, {}, {}}};
+  for (int place = 0; place <= places; ++place) {
+    const double spread = std::numbers::pi * place / places;
+    Random random(seed, task_design_stream);  // the same content at each place
+    double content = 1, G = 0, lifted_G = 0, lifted_M = 0;
+    std::complex<double> M = 0, last = 0;
+    for (int t = 0; t < tokens; ++t) {
+      content = 0.9 * content + 0.1 * (1 + random.normal());
+      const std::complex<double> k = std::polar(content, std::arg(last) + spread * (2 * random.uniform() - 1));
+      M += k * std::conj(last);
+      G += std::norm(k);
+      lifted_M += std::norm(k) * std::norm(last);
+      lifted_G += std::norm(k) * std::norm(k);
+      last = k;
+    }
+    for (StudyCurve& curve : curves) curve.x.push_back(spread);
+    curves[0].y.push_back(std::abs(M) / G);
+    curves[1].y.push_back(lifted_M / lifted_G);
+  }
+  return curves;
+}
+
+/// Proposition J.1: the share of the logits' gradient p - e that lies in the D directions of a random head.
+std::vector<StudyCurve> head_study(std::uint64_t seed) {
+  constexpr int vocabulary = 256, answers = 64;
+  std::vector<StudyCurve> curves{{"measured", {}, false, {}, {}}, {"D/V", {}, true, {}, {}}};
+  Random random(seed, task_design_stream);
+  const auto normal = [&] { return random.normal(); };
+  const Eigen::MatrixXd W = Eigen::MatrixXd::NullaryExpr(vocabulary, vocabulary, normal);
+  const Eigen::ArrayXXd odds = Eigen::ArrayXXd::NullaryExpr(vocabulary, answers, normal).exp();
+  Eigen::MatrixXd gradient = odds.rowwise() / odds.colwise().sum();
+  for (int a = 0; a < answers; ++a) gradient(static_cast<int>(random.uniform_int(vocabulary)), a) -= 1;
+  for (int width = 4; width <= vocabulary; width *= 2) {
+    const Eigen::HouseholderQR<Eigen::MatrixXd> factors(W.leftCols(width));
+    const Eigen::MatrixXd within = (factors.householderQ().transpose() * gradient).topRows(width);
+    for (StudyCurve& curve : curves) curve.x.push_back(width);
+    curves[0].y.push_back(within.squaredNorm() / gradient.squaredNorm());
+    curves[1].y.push_back(static_cast<double>(width) / vocabulary);
+  }
+  return curves;
+}
+
+Figure echo_limits(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
+  return limits_figure(number, number == 0 ? phase_study(settings.seed) : head_study(settings.seed));
 }
 
 Figure figure6(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
@@ -129,6 +186,10 @@ constexpr std::array plots{
               "time of a training pass (a) and of one more token (b), state (c) and memory of a pass (d) over the "
               "length: attention, Mamba-2 and SKA, with the powers that the table names",
               4, echo_table1},
+    PaperPlot{"echo_limits",
+              "what random phases hide from the operator (a, proposition C.5), and the share of a gradient that the LM "
+              "head lets through (b, J.1)",
+              2, echo_limits},
     PaperPlot{"kl_limit",
               "eigenvalues of strategy B's kernel over the rows of the history, with those of the continuous operator",
               1, kl_limit},
@@ -142,17 +203,18 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     const std::size_t sign = assignment.find('=');
     const std::string key = assignment.substr(0, sign),
                       value = sign == std::string::npos ? "" : assignment.substr(sign + 1);
-    const auto arithmetic = std::ranges::find(all_arithmetics, value, [](Arithmetic one) { return name_of(one); });
+    const auto arithmetic = std::ranges::find(study_arithmetics, value, [](Arithmetic one) { return name_of(one); });
     const std::optional<std::int64_t> seed = parse_whole_number(value);
     if (key == "size" && (value == "full" || value == "reduced")) {
       settings.is_full_size = value == "full";
-    } else if (key == "arithmetic" && arithmetic != all_arithmetics.end()) {
+    } else if (key == "arithmetic" && arithmetic != study_arithmetics.end()) {
       settings.arithmetic = *arithmetic;
     } else if (key == "seed" && seed && *seed >= 0 && *seed <= largest_seed) {
       settings.seed = static_cast<std::uint64_t>(*seed);
     } else {
       throw Error(ExitCode::usage, "--set ", assignment,
-                  ": a paper's figure takes size=full or size=reduced, arithmetic=bf16, tf32, fp32 or fp64, and "
+                  ": a paper's figure takes size=full or size=reduced, arithmetic=whole-bf16, bf16, tf32, fp32 or "
+                  "fp64, and "
                   "seed=NUMBER");
     }
   }

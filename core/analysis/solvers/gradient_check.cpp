@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/solvers/solver_steps.h"
 
 namespace afterglow {
@@ -21,8 +22,8 @@ struct Pulled {
 };
 
 template <class Number>
-void add_outer(Vector<Number>& target, const Matrix<Number>& A, Number factor, const Vector<Number>& a,
-               const Vector<Number>& b) {
+void add_outer(Vector<Number>& target, const Matrix<Number>& A, std::type_identity_t<Number> factor,
+               const Vector<Number>& a, const Vector<Number>& b) {
   const std::size_t n = a.size();
   for (std::size_t i = 0; i < n; ++i) {
     const Number left = factor * A.operand(a[i]);
@@ -177,11 +178,11 @@ GradientErrors errors(const SolveGradient& gradient, const SolveGradient& from) 
   return {relative_difference(gradient.q, from.q), relative_difference(gradient.H, from.H)};
 }
 
-/// H_t <- H_t + sign k k^T.
-void add_key(std::vector<double>& H, const double* key, std::size_t width, double sign) {
-  for (std::size_t i = 0; i < width; ++i) {
-    for (std::size_t j = 0; j < width; ++j) H[i * width + j] += sign * key[i] * key[j];
-  }
+using Row = Eigen::Map<const Eigen::VectorXd>;
+
+/// (H_t + λ_t I) x = q_t.
+RidgeProblem problem_of(const KeySequence& sequence, const RowMajor& H, const double* q) {
+  return bounded_problem(stored(H), {q, q + sequence.width}, sequence.strength * H.norm());
 }
 
 }  // namespace
@@ -191,9 +192,9 @@ SolveGradient solve_gradient(SolverKind kind, GradientRoute route, const RidgePr
   const bool known =
       kind == SolverKind::chebyshev || kind == SolverKind::conjugate_gradient || kind == SolverKind::cholesky;
   if (!known || !is_solvable(problem) || upstream.size() != problem.q.size()) return {};
-  return arithmetic == Arithmetic::fp64
-             ? gradient_in<double>(kind, route, problem, strength, upstream, iterations, arithmetic)
-             : gradient_in<float>(kind, route, problem, strength, upstream, iterations, arithmetic);
+  return with_numbers_of(arithmetic, [&]<class Number>(Number) {
+    return gradient_in<Number>(kind, route, problem, strength, upstream, iterations, arithmetic);
+  });
 }
 
 std::vector<GradientCheck> gradient_check(SolverKind kind, const RidgeProblem& problem, double strength,
@@ -216,14 +217,14 @@ std::vector<GradientCheck> gradient_check(SolverKind kind, const RidgeProblem& p
 std::vector<double> solve_sequence(const KeySequence& sequence, SolverKind kind, int iterations,
                                    Arithmetic arithmetic) {
   const auto width = static_cast<std::size_t>(sequence.width);
-  std::vector<double> H(width * width, 0.0), solutions;
+  RowMajor H = RowMajor::Zero(sequence.width, sequence.width);
+  std::vector<double> solutions;
   for (std::size_t t = 0; t < static_cast<std::size_t>(sequence.tokens); ++t) {
-    add_key(H, sequence.keys.data() + t * width, width, 1);
-    const double* q = sequence.queries.data() + t * width;
-    const RidgeProblem problem = bounded_problem(H, {q, q + width}, sequence.strength * frobenius_norm(H));
-    const std::vector<double> x = arithmetic == Arithmetic::fp64
-                                      ? solution_in<double>(kind, problem, iterations, arithmetic)
-                                      : solution_in<float>(kind, problem, iterations, arithmetic);
+    const Row k(sequence.keys.data() + t * width, sequence.width);
+    H += k * k.transpose();
+    const RidgeProblem problem = problem_of(sequence, H, sequence.queries.data() + t * width);
+    const std::vector<double> x = with_numbers_of(
+        arithmetic, [&]<class Number>(Number) { return solution_in<Number>(kind, problem, iterations, arithmetic); });
     if (x.empty()) {
       solutions.resize(width * static_cast<std::size_t>(sequence.tokens), std::numeric_limits<double>::quiet_NaN());
       return solutions;
@@ -236,12 +237,12 @@ std::vector<double> solve_sequence(const KeySequence& sequence, SolverKind kind,
 SequenceGradient sequence_gradient(const KeySequence& sequence, SolverKind kind, GradientRoute route, int iterations,
                                    Arithmetic arithmetic, std::span<const double> upstream) {
   const auto width = static_cast<std::size_t>(sequence.width), tokens = static_cast<std::size_t>(sequence.tokens);
-  std::vector<double> H(width * width, 0.0), dH(width * width, 0.0);
-  for (std::size_t t = 0; t < tokens; ++t) add_key(H, sequence.keys.data() + t * width, width, 1);
+  const RowMajorView keys(sequence.keys.data(), sequence.tokens, sequence.width);
+  RowMajor H = keys.transpose() * keys, dH = RowMajor::Zero(sequence.width, sequence.width);
   SequenceGradient gradient{std::vector<double>(tokens * width, 0.0), std::vector<double>(tokens * width, 0.0)};
   for (std::size_t t = tokens; t-- > 0;) {
-    const double *q = sequence.queries.data() + t * width, *k = sequence.keys.data() + t * width;
-    const RidgeProblem problem = bounded_problem(H, {q, q + width}, sequence.strength * frobenius_norm(H));
+    const Row k(sequence.keys.data() + t * width, sequence.width);
+    const RidgeProblem problem = problem_of(sequence, H, sequence.queries.data() + t * width);
     const SolveGradient own = solve_gradient(kind, route, problem, sequence.strength,
                                              upstream.subspan(t * width, width), iterations, arithmetic);
     if (own.q.empty()) {
@@ -249,12 +250,9 @@ SequenceGradient sequence_gradient(const KeySequence& sequence, SolverKind kind,
       return gradient;
     }
     std::copy(own.q.begin(), own.q.end(), gradient.queries.begin() + static_cast<std::ptrdiff_t>(t * width));
-    for (std::size_t i = 0; i < dH.size(); ++i) dH[i] += own.H[i];
-    double* dk = gradient.keys.data() + t * width;
-    for (std::size_t i = 0; i < width; ++i) {
-      for (std::size_t j = 0; j < width; ++j) dk[i] += (dH[i * width + j] + dH[j * width + i]) * k[j];
-    }
-    add_key(H, k, width, -1);
+    dH += RowMajorView(own.H.data(), sequence.width, sequence.width);
+    Eigen::Map<Eigen::VectorXd>(gradient.keys.data() + t * width, sequence.width) = dH * k + dH.transpose() * k;
+    H -= k * k.transpose();
   }
   return gradient;
 }

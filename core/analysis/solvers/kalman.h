@@ -52,6 +52,9 @@ FilterRun run_filter(FilterKind kind, const PairSequence& pairs);
 /// or I where it does not fade. Without noise and decay it is `kalman`, with decay and noise 1 `fading_kalman`.
 FilterRun run_exact_filter(bool fades, double process_noise, const PairSequence& pairs);
 
+/// The mean of errors that are finite, as those of values of length 0 are not; NaN without any.
+double finite_mean(std::span<const double> values);
+
 /// What the exact filter recalls in the end, by the process noise that it assumes.
 struct NoiseSweep {
   bool fades = false;             ///< A_t = the head's decays; else I

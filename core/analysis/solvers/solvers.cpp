@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/solvers/solver_steps.h"
 
 namespace afterglow {
@@ -17,14 +18,10 @@ using steps::Vector;
 /// (H + λI) x - q in float64.
 template <class Number>
 double residual_norm(const RidgeProblem& problem, const Vector<Number>& x) {
-  const std::size_t n = x.size();
-  std::vector<double> rest(n);
-  for (std::size_t i = 0; i < n; ++i) rest[i] = problem.ridge * static_cast<double>(x[i]) - problem.q[i];
-  for (std::size_t j = 0; j < n; ++j) {
-    const double factor = static_cast<double>(x[j]);
-    for (std::size_t i = 0; i < n; ++i) rest[i] += problem.H[j * n + i] * factor;
-  }
-  return frobenius_norm(rest);
+  const std::vector<double> found(x.begin(), x.end());
+  const auto vector = [&](const std::vector<double>& of) { return Eigen::VectorXd::Map(of.data(), problem.size()); };
+  const RowMajorView H(problem.H.data(), problem.size(), problem.size());
+  return (H * vector(found) + problem.ridge * vector(found) - vector(problem.q)).norm();
 }
 
 template <class Number>
@@ -140,8 +137,8 @@ bool is_solvable(const RidgeProblem& p) {
 
 SolverRun run_solver(SolverKind kind, const RidgeProblem& problem, int iterations, Arithmetic arithmetic) {
   if (!is_solvable(problem)) return {};
-  return arithmetic == Arithmetic::fp64 ? run_in<double>(kind, problem, iterations, arithmetic)
-                                        : run_in<float>(kind, problem, iterations, arithmetic);
+  return with_numbers_of(arithmetic,
+                         [&]<class Number>(Number) { return run_in<Number>(kind, problem, iterations, arithmetic); });
 }
 
 double residual_bound(SolverKind kind, double mu, double L, int i) {
@@ -151,6 +148,12 @@ double residual_bound(SolverKind kind, double mu, double L, int i) {
   if (kind == SolverKind::nesterov) return std::pow(1 - 1 / root, i + 1) * (1 + (i + 1) / root);
   if (kind == SolverKind::conjugate_gradient) return root * inverse_chebyshev(mu, L, i);
   return std::numeric_limits<double>::quiet_NaN();
+}
+
+int steps_to(double target, SolverKind kind, double mu, double L, int most) {
+  int i = 0;
+  while (i < most && !(residual_bound(kind, mu, L, i) <= target)) ++i;
+  return i;
 }
 
 std::vector<double> omega_schedule(double mu, double L, int iterations) {
@@ -169,15 +172,15 @@ double omega_bound(double mu, double L, int i) {
 
 ChebyshevReversal reverse_chebyshev(const RidgeProblem& problem, int iterations, Arithmetic arithmetic) {
   if (!is_solvable(problem)) return {};
-  return arithmetic == Arithmetic::fp64 ? reversal_in<double>(problem, iterations, arithmetic)
-                                        : reversal_in<float>(problem, iterations, arithmetic);
+  return with_numbers_of(arithmetic,
+                         [&]<class Number>(Number) { return reversal_in<Number>(problem, iterations, arithmetic); });
 }
 
 std::vector<double> reversal_divisors(SolverKind kind, const RidgeProblem& problem, int iterations,
                                       Arithmetic arithmetic) {
   if (!is_solvable(problem)) return {};
-  return arithmetic == Arithmetic::fp64 ? divisors_in<double>(kind, problem, iterations, arithmetic)
-                                        : divisors_in<float>(kind, problem, iterations, arithmetic);
+  return with_numbers_of(
+      arithmetic, [&]<class Number>(Number) { return divisors_in<Number>(kind, problem, iterations, arithmetic); });
 }
 
 std::vector<double> ridge_eigenvalues(const RidgeProblem& problem) {

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/engine/inspection/layer_readings.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/error.h"
@@ -34,12 +35,6 @@ std::vector<double> shaped_spectrum(const std::string& shape, int count, double 
     if (shape == "outlier") values.push_back(i + 1 == count ? 1 : (1 + place) / kappa);
   }
   return values;
-}
-
-double dot(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
 }
 
 }  // namespace
@@ -100,23 +95,17 @@ std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value) {
 }
 
 RidgeProblem system_of(const MadeProblem& made) {
-  const std::size_t n = made.eigenvalues.size();
+  const auto n = static_cast<Eigen::Index>(made.eigenvalues.size());
   // A reflection in a direction without symmetry: eigenvectors e_j - 2 v_j v, whose rounding errors are those of a
   // general matrix, not of a diagonal one.
-  std::vector<double> v(n);
-  for (std::size_t i = 0; i < n; ++i) v[i] = std::sin(1 + 2.4 * static_cast<double>(i)) + 1.5;
-  const double length = std::sqrt(dot(v, v));
-  for (double& x : v) x /= length;
-  const auto basis = [&](std::size_t i, std::size_t j) { return (i == j ? 1.0 : 0.0) - 2 * v[i] * v[j]; };
+  Eigen::VectorXd v(n);
+  for (Eigen::Index i = 0; i < n; ++i) v[i] = std::sin(1 + 2.4 * static_cast<double>(i)) + 1.5;
+  v.normalize();
+  const RowMajor basis = RowMajor::Identity(n, n) - 2 * v * v.transpose();
+  const Eigen::Map<const Eigen::VectorXd> eigenvalues(made.eigenvalues.data(), n);
   RidgeProblem problem;
-  problem.H.assign(n * n, 0);
-  problem.q.assign(n, 0);
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t e = 0; e < n; ++e) {
-      problem.q[i] += basis(i, e) / std::sqrt(static_cast<double>(n));
-      for (std::size_t j = 0; j < n; ++j) problem.H[i * n + j] += basis(i, e) * made.eigenvalues[e] * basis(j, e);
-    }
-  }
+  problem.H = stored(basis * eigenvalues.asDiagonal() * basis);
+  problem.q = stored(basis.rowwise().sum() / std::sqrt(static_cast<double>(n)));
   const auto [low, high] = std::minmax_element(made.eigenvalues.begin(), made.eigenvalues.end());
   problem.mu = made.mu > 0 ? made.mu : *low;
   problem.L = std::max(made.L > 0 ? made.L : *high, problem.mu);
@@ -125,7 +114,7 @@ RidgeProblem system_of(const MadeProblem& made) {
 
 RacedProblem race(int head, int token, const RidgeProblem& problem, int iterations) {
   RacedProblem raced{head, token, problem.ridge, problem.mu, problem.L, ridge_eigenvalues(problem), {}};
-  const double length = std::sqrt(dot(problem.q, problem.q));
+  const double length = frobenius_norm(problem.q);
   for (std::size_t a = 0; a < all_arithmetics.size(); ++a) {
     for (std::size_t s = 0; s < all_solvers.size(); ++s) {
       raced.races[a][s] = run_solver(all_solvers[s], problem, iterations, all_arithmetics[a]).residuals;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/backend/backend.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"
@@ -12,24 +13,18 @@ namespace afterglow {
 
 namespace {
 
-/// One head of a tensor [1,T,H,D] in float64, [T*D].
-std::vector<double> head_of(const Tensor& tensor, std::int64_t head) {
-  const std::int64_t tokens = tensor.shape[1], heads = tensor.shape[2], width = tensor.shape[3];
-  std::vector<double> values;
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    const double* row = tensor.as<double>() + (t * heads + head) * width;
-    values.insert(values.end(), row, row + width);
-  }
-  return values;
+/// One head of a tensor [1,T,H,D] in float64, [T,D].
+Eigen::Map<RowMajor, 0, Eigen::OuterStride<>> view_of(const Tensor& tensor, std::int64_t head) {
+  const std::int64_t heads = tensor.shape[2], width = tensor.shape[3];
+  return {tensor.as<double>() + head * width, tensor.shape[1], width, Eigen::OuterStride<>(heads * width)};
 }
 
+std::vector<double> head_of(const Tensor& tensor, std::int64_t head) { return stored(view_of(tensor, head)); }
+
 void put_head(const Tensor& tensor, std::int64_t head, const std::vector<double>& values, bool accumulate) {
-  const std::int64_t tokens = tensor.shape[1], heads = tensor.shape[2], width = tensor.shape[3];
-  for (std::int64_t t = 0; t < tokens; ++t) {
-    double* row = tensor.as<double>() + (t * heads + head) * width;
-    for (std::int64_t i = 0; i < width; ++i)
-      row[i] = (accumulate ? row[i] : 0) + values[static_cast<std::size_t>(t * width + i)];
-  }
+  auto rows = view_of(tensor, head);
+  if (!accumulate) rows.setZero();
+  rows += RowMajorView(values.data(), rows.rows(), rows.cols());
 }
 
 enum class Reading { ahead, transposed, from_the_end };
@@ -37,18 +32,15 @@ enum class Reading { ahead, transposed, from_the_end };
 /// y_t = U_t x_t with U_t = sum over s <= t of a_s b_s^T; the same with U_t^T; or with the sum over s >= t.
 std::vector<double> read_out(const std::vector<double>& x, const std::vector<double>& a, const std::vector<double>& b,
                              std::size_t width, Reading reading = Reading::ahead) {
-  std::vector<double> U(width * width, 0.0), y(x.size(), 0.0);
-  for (std::size_t done = 0; done < x.size(); done += width) {
-    const std::size_t at = reading == Reading::from_the_end ? x.size() - width - done : done;
-    for (std::size_t i = 0; i < width; ++i) {
-      for (std::size_t j = 0; j < width; ++j) {
-        U[i * width + j] += a[at + i] * b[at + j];
-        const auto [to, from] = reading == Reading::transposed ? std::pair(j, i) : std::pair(i, j);
-        y[at + to] += U[i * width + j] * x[at + from];
-      }
-    }
+  const auto columns = static_cast<Eigen::Index>(width), tokens = static_cast<Eigen::Index>(x.size() / width);
+  const auto rows = [&](const std::vector<double>& of) { return RowMajorView(of.data(), tokens, columns); };
+  RowMajor U = RowMajor::Zero(columns, columns), y(tokens, columns);
+  for (Eigen::Index done = 0; done < tokens; ++done) {
+    const Eigen::Index t = reading == Reading::from_the_end ? tokens - 1 - done : done;
+    U += rows(a).row(t).transpose() * rows(b).row(t);
+    y.row(t) = rows(x).row(t) * (reading == Reading::transposed ? U : RowMajor(U.transpose()));
   }
-  return y;
+  return stored(y);
 }
 
 struct RidgeVarsOfStudy {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 
+#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/solvers/gradient_check.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/ridge_network.h"
@@ -116,37 +117,21 @@ double strength_at(int s) { return std::pow(10.0, static_cast<double>(s + 1 - st
 
 /// H of a sequence of keys divided by its norm, U by the same.
 struct Stored {
-  std::vector<double> k, v, q, H, U;
+  std::vector<double> k, v, q;
+  RowMajor H, U;
 };
-
-Stored stored_sequence(const StudySize& size, std::uint64_t seed, std::uint64_t sequence) {
-  Random random(seed, task_design_stream, sequence);
-  Stored of{unit_rows(random, size.tokens, size.width),
-            unit_rows(random, size.tokens, size.width),
-            unit_rows(random, size.tokens, size.width),
-            {},
-            {}};
-  const auto width = static_cast<std::size_t>(size.width);
-  of.H.assign(width * width, 0.0);
-  of.U = of.H;
-  for (std::size_t at = 0; at < of.k.size(); at += width) {
-    for (std::size_t i = 0; i < width * width; ++i) {
-      of.H[i] += of.k[at + i / width] * of.k[at + i % width];
-      of.U[i] += of.v[at + i / width] * of.k[at + i % width];
-    }
-  }
-  const double norm = frobenius_norm(of.H);
-  for (std::size_t i = 0; i < width * width; ++i) {
-    of.H[i] /= norm;
-    of.U[i] /= norm;
-  }
-  return of;
-}
 
 std::vector<Stored> stored_sequences(const StudySize& size, std::uint64_t seed) {
   std::vector<Stored> sequences;
-  for (int i = 0; i < size.batch * size.heads; ++i)
-    sequences.push_back(stored_sequence(size, seed, static_cast<std::uint64_t>(i)));
+  for (int i = 0; i < size.batch * size.heads; ++i) {
+    Random random(seed, task_design_stream, static_cast<std::uint64_t>(i));
+    const auto rows = [&] { return unit_rows(random, size.tokens, size.width); };
+    Stored& of = sequences.emplace_back(Stored{rows(), rows(), rows(), {}, {}});
+    const RowMajorView k(of.k.data(), size.tokens, size.width), v(of.v.data(), size.tokens, size.width);
+    of.H = k.transpose() * k;
+    of.U = v.transpose() * k / of.H.norm();
+    of.H /= of.H.norm();
+  }
   return sequences;
 }
 
@@ -157,14 +142,11 @@ std::span<const double> query_row(const std::vector<double>& rows, const StudySi
 }
 
 /// |A x - b| for b of length 1.
-double missed(const std::vector<double>& A, const std::vector<double>& x, std::span<const double> b) {
-  double square = 0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    double sum = -b[i];
-    for (std::size_t j = 0; j < x.size(); ++j) sum += A[i * x.size() + j] * x[j];
-    square += sum * sum;
-  }
-  return std::sqrt(square);
+double missed(const RowMajor& A, const std::vector<double>& x, std::span<const double> b) {
+  const auto vector = [&](std::span<const double> of) {
+    return Eigen::Map<const Eigen::VectorXd>(of.data(), A.rows());
+  };
+  return (A * vector(x) - vector(b)).norm();
 }
 
 }  // namespace
@@ -185,7 +167,7 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
         const auto row = [&](const std::vector<double>& rows) { return query_row(rows, size, i); };
         for (std::size_t way = 0; way < 2; ++way) {
           const auto solve = [&](std::span<const double> asks) {
-            const RidgeProblem problem = bounded_problem(of.H, {asks.begin(), asks.end()}, strength);
+            const RidgeProblem problem = bounded_problem(stored(of.H), {asks.begin(), asks.end()}, strength);
             return way == 0 ? run_solver(SolverKind::chebyshev, problem, size.iterations, arithmetic).solution
                             : run_solver(SolverKind::cholesky, problem, 0, Arithmetic::fp64).solution;
           };
@@ -217,7 +199,7 @@ std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmet
     for (const Stored& of : sequences) {
       for (int i = 0; i < asked; ++i) {
         const std::span<const double> query = query_row(of.q, size, i);
-        const RidgeProblem problem = bounded_problem(of.H, {query.begin(), query.end()}, strength);
+        const RidgeProblem problem = bounded_problem(stored(of.H), {query.begin(), query.end()}, strength);
         for (const double divisor : reversal_divisors(other, problem, size.iterations, arithmetic)) {
           largest = std::max(largest, divisor);
           smallest = std::min(smallest, divisor);

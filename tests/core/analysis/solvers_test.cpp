@@ -191,6 +191,35 @@ TEST(Solvers, CholeskyBreaksInLowPrecisionBeyondItsLine) {
   EXPECT_LT(run_solver(SolverKind::cholesky, hard, 0, Arithmetic::fp64).residuals.front(), 1e-9);
 }
 
+// Vectors and sums in bf16 lose what float32 sums of bf16 operands keep.
+TEST(Solvers, WholeBf16EndsAboveBf16) {
+  WholeBf16 sum = 256;
+  sum += 1;
+  EXPECT_EQ(sum, 256) << "the neighbour is 258";
+  EXPECT_EQ(WholeBf16(0.1) * WholeBf16(0.1), static_cast<double>(rounded(0.1f, Arithmetic::bf16)) * WholeBf16(0.1));
+  double whole = 0, operands = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    const RidgeProblem problem = turned(seed, geometric(32, 0.02, 1), 0.02);
+    const auto last = [&](Arithmetic arithmetic) {
+      return run_solver(SolverKind::conjugate_gradient, problem, 40, arithmetic).residuals.back();
+    };
+    whole += last(Arithmetic::whole_bf16);
+    operands += last(Arithmetic::bf16);
+  }
+  EXPECT_GT(whole, 1.5 * operands);
+  EXPECT_LT(whole, 8) << "the residuals are still smaller than the queries";
+}
+
+TEST(Solvers, StepsToATargetAreTheFirstWhoseBoundReachesIt) {
+  for (const double kappa : {1.0, 5.0, 51.0}) {
+    const int steps = steps_to(1e-3, SolverKind::chebyshev, 1, kappa, 1000);
+    EXPECT_LE(residual_bound(SolverKind::chebyshev, 1, kappa, steps), 1e-3);
+    const double before = steps > 0 ? residual_bound(SolverKind::chebyshev, 1, kappa, steps - 1) : 1;
+    EXPECT_GT(before, 1e-3);
+  }
+  EXPECT_EQ(steps_to(1e-3, SolverKind::chebyshev, 1, 1e12, 50), 50) << "not within so many";
+}
+
 TEST(Solvers, RefuseWhatIsNoProblem) {
   RidgeProblem problem = bounded_problem({1, 0, 0, 1}, {1, 1}, 0.1);
   EXPECT_TRUE(is_solvable(problem));

@@ -241,6 +241,22 @@ Figure system_kappa_figure(const Observation& observation, const Selection& sele
   return figure;
 }
 
+/// How many steps the κ of each token asks for, beside the layer's own number.
+Figure steps_figure(const Observation& observation, const Selection& selection) {
+  constexpr double target = 1e-3;
+  constexpr int most = 1000;
+  Figure figure = system_figure(observation, "steps", "Steps that κ asks for", "steps of Chebyshev");
+  figure.y.scale = Scale::linear;
+  figure.subtitle += " · until |r|/|q| is at most " + number_text(target, 1);
+  add_system_heads(figure, observation, selection, [](const HeadConditioning& head, std::size_t i) {
+    return steps_to(target, SolverKind::chebyshev, head.smallest[i] + head.ridge[i], head.largest[i] + head.ridge[i],
+                    most);
+  });
+  const int own = observation.solvers->own_iterations;
+  if (own >= 0) add_level(figure, own, "r of the layer", Role::accent, Dash::dashed);
+  return figure;
+}
+
 Figure ridge_figure(const Observation& observation, const Selection& selection) {
   Figure figure = system_figure(observation, "lambda", "Regularisation", "λ_t");
   figure.subtitle += observation.solvers->strength > 0
@@ -344,7 +360,10 @@ std::vector<Figure> conditioning_figures(const Observation& observation, const S
   } else if (has_systems(observation)) {
     figures = {system_kappa_figure(observation, selection), ridge_figure(observation, selection)};
   }
-  if (has_systems(observation)) figures.push_back(regularisation_figure(observation, selection));
+  if (has_systems(observation)) {
+    figures.push_back(regularisation_figure(observation, selection));
+    figures.push_back(steps_figure(observation, selection));
+  }
   return figures;
 }
 

@@ -58,16 +58,8 @@ Figure recall_figure(const HeadFilters& filters) {
     std::vector<double> ages, errors;
     const std::size_t tokens = run.recall.size();
     for (std::size_t first = 1, last = 1; first <= tokens; first = last + 1, last = std::min(2 * last, tokens)) {
-      double sum = 0;
-      int count = 0;
-      for (std::size_t age = first; age <= last; ++age) {
-        const double error = run.recall[tokens - age];
-        if (!std::isfinite(error)) continue;  // the value has length 0
-        sum += error;
-        ++count;
-      }
       ages.push_back(static_cast<double>(last));
-      errors.push_back(count > 0 ? sum / count : std::nan(""));
+      errors.push_back(finite_mean(std::span(run.recall).subspan(tokens - last, last - first + 1)));
       if (last == tokens) break;
     }
     add_filter(figure, run, std::move(ages), std::move(errors));
@@ -104,14 +96,8 @@ Figure noise_figure(const HeadFilters& filters) {
   }
   for (const FilterRun& run : filters.runs) {
     if (run.kind != FilterKind::gka || run.recall.empty()) continue;
-    double sum = 0, count = 0;
-    for (const double error : run.recall) {
-      if (!std::isfinite(error)) continue;
-      sum += error;
-      ++count;
-    }
     figure.reference_lines = {
-        {Orientation::horizontal, sum / count, std::string(name_of(run.kind)), Role::dim, Dash::dotted}};
+        {Orientation::horizontal, finite_mean(run.recall), std::string(name_of(run.kind)), Role::dim, Dash::dotted}};
   }
   return figure;
 }

@@ -98,6 +98,18 @@ Figure divisor_figure(const StudyView& study) {
   return figure;
 }
 
+Figure limits_figure(std::size_t number, const std::vector<StudyCurve>& curves) {
+  Figure figure = number == 0
+                      ? sheet("echo_phase", "What random phases hide", "content c_t is slow; M and G over 4,096 tokens",
+                              {.label = "largest step of the phase", .unit = "rad"}, {"|A| = |M|/G"})
+                      : sheet("echo_head", "What the LM head lets through", "a random head, 256 tokens",
+                              {.label = "width D", .scale = Scale::log}, {"share of the gradient |G|²"});
+  for (std::size_t c = 0; c < curves.size(); ++c)
+    figure.series.push_back(
+        styled(study_line(curves[c], curves[c].name, Ink(static_cast<int>(c))), {.dash = dash_of(curves[c])}));
+  return figure;
+}
+
 Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau) {
   Figure figure =
       sheet("kl_limit", "Eigenvalues as the grid grows finer",

@@ -21,6 +21,8 @@ Figure strength_figure(const StudyView& study);
 Figure strength_price_figure(const StudyView& study);
 /// Figure 5: the divisor of a reversed iteration, over the condition number.
 Figure divisor_figure(const StudyView& study);
+/// Echo's propositions C.5 (number 0) and J.1.
+Figure limits_figure(std::size_t number, const std::vector<StudyCurve>& curves);
 /// Spectral Memory, eqs. 27 to 30: the strongest eigenvalues of strategy B's kernel over the rows of the history.
 Figure kl_limit_figure(const std::vector<KlLimit>& modes, double tau);
 /// Figure 6: training loss (number 0) or gradient norm (1) of the runs with adaptive and with constant regularisation,
