@@ -97,6 +97,19 @@ class BlockWriter {
     at(feedback_, 0, position) = sharpness(code, width_, 1);
     at(feedback_, width_, position) = 1;
   }
+  /// The token `lag` before: turned by one radian a token, query and key meet at cos(t - lag - j) (lemma I.16).
+  void look_back(int lag, int tokens) {
+    double gap = 2;
+    for (int apart = -lag; apart < tokens - lag; ++apart) {
+      if (apart != 0) gap = std::min(gap, 1 - std::cos(apart));
+    }
+    const int constant = read(signal_channel, 0, 1);
+    const double wanted = std::sqrt(static_cast<double>(width_)) * std::log(tokens / stray_weight) / gap;
+    const double factor = 2 * wanted;  // the constant is GELU(1), whose square is above 1/2
+    at(queries_, 0, constant) = factor * std::cos(lag);
+    at(queries_, 1, constant) = -factor * std::sin(lag);
+    at(keys_, 0, constant) = 1;
+  }
   void gain(double gamma) { gain_ = std::atanh(gamma / gain_bound); }
 
   WrittenBlock finish() {
@@ -321,6 +334,19 @@ std::vector<WrittenBlock> retrieval_blocks(const RetrievalNetwork& network) {
   for (int jump = 0; jump < network.jumps; ++jump) {
     blocks.push_back(source_writer(width, code));
     blocks.push_back(diffuse_transport(width, network.beta));
+  }
+  return blocks;
+}
+
+std::vector<WrittenBlock> copy_blocks(int width, int tokens) {
+  std::vector<WrittenBlock> blocks;
+  for (int lag = 1; lag < width; ++lag) {
+    BlockWriter block("copies the token " + std::to_string(lag) + " before", width);
+    block.look_back(lag, tokens);
+    block.exact_value(0, signal_channel);
+    block.open_gate(0);
+    block.write(lag, 1, 0);
+    blocks.push_back(block.finish());
   }
   return blocks;
 }

@@ -77,6 +77,10 @@ RetrievalNetwork parse_retrieval_network(const nlohmann::json& value, RetrievalN
 /// eight blocks (corollary K.21), the selector in two (lemma K.12), each macro-layer in two (lemma K.22).
 std::vector<WrittenBlock> retrieval_blocks(const RetrievalNetwork& network);
 
+/// Theorem 14's encoding of the past (lemma I.16): block `lag` = 1 .. width - 1 writes the signal of the token `lag`
+/// before to channel `lag`, which is to be 0 before; at the first `lag` tokens that of another token. No feedback.
+std::vector<WrittenBlock> copy_blocks(int width, int tokens);
+
 /// Uniform attention over the prefix, which adds the signal's mean to the signal: the diffuse regime at its limit.
 std::vector<WrittenBlock> diffuse_attention_blocks(int width, int depth);
 /// A state that decays by exp(-step) per token for any input, with the input's weight 1 - exp(-step) (zero-order hold):

@@ -125,6 +125,14 @@ TEST(Retrieval, DiffuseAttentionAndFailedFreezeAreTheirClosedForms) {
   }
 }
 
+TEST(Retrieval, TheCopyBlocksOfTheorem14CopyEveryLag) {
+  for (const char* config : {R"({"tokens": 64})", R"({"tokens": 512})"}) {
+    const auto view = measured(config);
+    ASSERT_EQ(view->copy_errors.size(), 7u);
+    for (const double error : view->copy_errors) EXPECT_LT(error, 1e-12) << "of a signal of size 1";
+  }
+}
+
 TEST(Retrieval, SaysWhatIsWrong) {
   for (const char* text :
        {R"({"beta": 1.2})", R"({"jumps": 0})", R"({"tokens": 4})", R"({"leak": -1})", R"({"gain": 1})"})

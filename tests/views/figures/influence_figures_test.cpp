@@ -118,6 +118,16 @@ TEST(InfluenceFigures, TheoryNamesItsRegime) {
   EXPECT_TRUE(deep) << "2 (1 - 0.4) - 1";
 }
 
+TEST(InfluenceFigures, TheHeadlineSaysWhereTheorem8DoesNotApply) {
+  Observation o = samples::mid_training();
+  EXPECT_EQ(influence_subtitle(o, {}).find("theorem 8"), std::string::npos);
+  auto broken = std::make_shared<InfluenceView>(*o.influence);
+  broken->routing[1].c2 = 2;
+  o.influence = broken;
+  EXPECT_TRUE(influence_subtitle(o, {}).starts_with("theorem 8 does not apply: γ_max c₂ ≥ 1 in 1 sessa"))
+      << influence_subtitle(o, {});
+}
+
 // The constants of theorem 23 are measured: its curve does not depend on the tail, and names what fails.
 TEST(InfluenceFigures, EndToEndEnvelopesStandAtTheirHeight) {
   Observation o = samples::mid_training();

@@ -510,11 +510,25 @@ std::string law_text(const InfluenceFit& fit) {
   return other.empty() ? text : text + ", or " + other;
 }
 
+namespace {
+
+/// The first layer without an envelope, before all else; empty where theorem 8 applies.
+std::string failed_assumption(const Observation& observation) {
+  for (const RoutingView& one : observation.influence->routing) {
+    if (!one.gain.empty() && envelope_of(one).law == TheoryLaw::none)
+      return "theorem 8 does not apply: γ_max c₂ ≥ 1 in " + layer_name(observation, one.layer) + " · ";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string influence_subtitle(const Observation& observation, const Selection&) {
   if (!observation.influence)
     return why_not_yet(observation, "Waiting: measured when training pauses, or between training steps.");
   const std::string progress = observation.influence->is_complete ? "" : "measuring · ";
-  return progress + measured_text(*observation.influence) + age_text(observation, observation.influence->step);
+  return progress + failed_assumption(observation) + measured_text(*observation.influence) +
+         age_text(observation, observation.influence->step);
 }
 
 std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore&) {

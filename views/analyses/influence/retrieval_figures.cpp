@@ -100,6 +100,16 @@ Figure profile_figure(const RetrievalView& view) {
   return figure;
 }
 
+/// The copy blocks of theorem 14, which reads the whole past from such copies.
+Figure copies_figure(const RetrievalView& view) {
+  Figure figure = sheet("retrieval_copies", "Copies", "lemma I.16: a block without feedback for each lag",
+                        {.label = "lag", .unit = "tokens", .integer_ticks = true},
+                        {.label = "largest error of a copied signal", .scale = Scale::log});
+  figure.series.push_back(
+      styled(counted_line("written weights", view.copy_errors, 1, layer_ink(view.kind)), {.marker = Marker::circle}));
+  return figure;
+}
+
 }  // namespace
 
 std::string selective_retrieval_subtitle(const Observation& observation, const Selection&) {
@@ -115,7 +125,7 @@ std::string selective_retrieval_subtitle(const Observation& observation, const S
 std::vector<Figure> selective_retrieval_figures(const Observation& observation, const Selection&, CurveStore&) {
   const RetrievalView* view = observation.retrieval.get();
   if (!view || view->scores.empty() || view->competitors.size() != view->scores.size()) return {};
-  return {scores_figure(*view), margin_figure(*view), profile_figure(*view)};
+  return {scores_figure(*view), margin_figure(*view), profile_figure(*view), copies_figure(*view)};
 }
 
 }  // namespace afterglow

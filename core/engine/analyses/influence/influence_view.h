@@ -121,6 +121,7 @@ struct RetrievalView {
   std::vector<double> profile;         ///< [T] output of the first blocks, proportional to (t + 1)^(1 - beta)
   std::vector<double> position;        ///< [T] the position coordinate, including noise of the input
   std::vector<RetrievalStack> others;  ///< with as many blocks as macro-layers, and as the whole network
+  std::vector<double> copy_errors;     ///< of theorem 14's block for lag 1, 2 ..: at the worst token of those behind it
 };
 
 struct InfluenceView {

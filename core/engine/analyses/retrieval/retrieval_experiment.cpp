@@ -100,6 +100,24 @@ void RetrievalExperiment::read_channels() {
   }
 }
 
+void RetrievalExperiment::measure_copies() {
+  const int width = config_.network.width, tokens = config_.network.tokens;
+  WrittenStack copies(copy_blocks(width, tokens), *backend_);
+  std::vector<double> signal(x_.size(), 0.0);
+  for (std::size_t at = 0; at < x_.size(); at += static_cast<std::size_t>(width)) signal[at] = x_[at];
+  tape_->begin(false);
+  const Var x = tape_->constant(to_device(*tape_, {1, tokens, width}, DType::f64, signal));
+  const std::vector<double> stream = to_host(*backend_, copies.forward(*tape_, x).value);
+  for (int lag = 1; lag < width; ++lag) {
+    double worst = 0;
+    for (int t = lag; t < tokens; ++t) {
+      const auto to = static_cast<std::size_t>(t * width + lag), from = static_cast<std::size_t>((t - lag) * width);
+      worst = std::max(worst, std::abs(stream[to] - signal[from]));
+    }
+    found_->copy_errors.push_back(worst);
+  }
+}
+
 /// The next targets of the stack: a batch row each, with a cotangent on the signal of its target.
 void RetrievalExperiment::score(Stack& stack) {
   const RetrievalNetwork& network = config_.network;
@@ -159,6 +177,7 @@ bool RetrievalExperiment::advance() {
   if (view_) return false;
   if (found_->profile.empty()) {
     read_channels();
+    measure_copies();
     return true;
   }
   const auto open =

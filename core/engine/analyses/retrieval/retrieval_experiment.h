@@ -38,6 +38,7 @@ class RetrievalExperiment {
   struct Stack;
   void add_stack(const std::vector<WrittenBlock>& blocks);
   void read_channels();
+  void measure_copies();
   void score(Stack& stack);
   void finish();
   Tensor input(int batch, int length);
