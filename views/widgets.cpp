@@ -364,6 +364,16 @@ void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
              {small_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
 }
 
+void scroll_by_wheel(Frame& frame) {
+  const ImGuiIO& io = ImGui::GetIO();
+  if (io.MouseWheel == 0 || io.KeyCtrl || frame.state.wheel_is_taken || !ImGui::IsWindowHovered()) return;
+  constexpr double notch = 60;
+  const double wanted = static_cast<double>(ImGui::GetScrollY()) - frame.px(notch) * static_cast<double>(io.MouseWheel);
+  ImGui::SetScrollY(std::clamp(static_cast<float>(wanted), 0.0f, ImGui::GetScrollMaxY()));
+  frame.state.column_scrolled_at = frame.time;
+  ask_frame(frame.state);
+}
+
 FigureCanvas begin_overlay(const Frame& frame, const char* name) {
   const Rect all = window_bounds();
   ImGui::SetNextWindowPos({0, 0});

@@ -82,6 +82,9 @@ FigureCanvas begin_overlay(const Frame& frame, const char* name);
 /// Begins a window over the whole page, dimmed, with an empty sheet in `box`; ImGui::End() ends it.
 FigureCanvas begin_sheet(const Frame& frame, const char* name, const Rect& box);
 
+/// The wheel scrolls the present window of Dear ImGui if no slider has used it.
+void scroll_by_wheel(Frame& frame);
+
 Rect window_bounds();
 Point mouse_place();
 /// The place of the last press of a button, and whether the pointer has moved since so far that it is no click.

@@ -10,6 +10,7 @@
 
 #include "app/window/film/film_files.h"
 #include "app/window/keys.h"
+#include "core/engine/observation/paper_claim.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
@@ -350,6 +351,12 @@ TEST_F(WindowCommandsTest, CopyWritesWhatAShellUnderstands) {
             "spectrum.svg");
   run("copy", R"({"what": "formula", "card": "half_life"})");
   EXPECT_NE(text.find("\\lambda"), std::string::npos);
+  const PaperClaim& claim = paper_claims().front();
+  run("copy", nlohmann::json{{"what", "claim"}, {"claim", claim.claim}}.dump());
+  EXPECT_EQ(text, claim.command);
+  page.notes.clear();
+  run("copy", R"({"what": "claim", "claim": "The moon is a layer"})");
+  EXPECT_EQ(page.notes.back().severity, Severity::warning);
   page.notes.clear();
   run("copy", R"({"panel": "nothing"})");
   EXPECT_EQ(page.notes.back().severity, Severity::warning);

@@ -184,17 +184,6 @@ double draw_note_list(Frame& frame, const Rect& area) {
   return y - area.y;
 }
 
-/// The wheel scrolls the column if no slider has used it.
-void scroll_by_wheel(Frame& frame) {
-  const ImGuiIO& io = ImGui::GetIO();
-  if (io.MouseWheel == 0 || io.KeyCtrl || frame.state.wheel_is_taken || !ImGui::IsWindowHovered()) return;
-  constexpr double notch = 60;
-  const double wanted = static_cast<double>(ImGui::GetScrollY()) - frame.px(notch) * static_cast<double>(io.MouseWheel);
-  ImGui::SetScrollY(std::clamp(static_cast<float>(wanted), 0.0f, ImGui::GetScrollMaxY()));
-  frame.state.column_scrolled_at = frame.time;
-  ask_frame(frame.state);
-}
-
 }  // namespace
 
 void draw_side_column(Frame& frame, const Rect& area) {

@@ -17,9 +17,10 @@ inline constexpr std::array plot_families{training_plots, accuracy_plots,       
                                           theory_plots,   spectral_memory_plots};
 
 std::vector<PanelDrawing> training_drawings(), accuracy_drawings(), study_drawings(), spectrum_drawings(),
-    sequence_drawings(), causes_drawings(), solver_drawings(), influence_drawings(), memory_drawings();
-inline constexpr std::array panel_drawings{training_drawings, accuracy_drawings,  study_drawings,
-                                           spectrum_drawings, sequence_drawings,  causes_drawings,
-                                           solver_drawings,   influence_drawings, memory_drawings};
+    sequence_drawings(), causes_drawings(), solver_drawings(), influence_drawings(), theory_drawings(),
+    memory_drawings();
+inline constexpr std::array panel_drawings{training_drawings, accuracy_drawings, study_drawings,  spectrum_drawings,
+                                           sequence_drawings, causes_drawings,   solver_drawings, influence_drawings,
+                                           theory_drawings,   memory_drawings};
 
 }  // namespace afterglow

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
+#include "core/engine/observation/paper_claim.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/figure/files/page_writer.h"
 #include "core/figure/summary.h"
@@ -94,7 +95,8 @@ void run_copy(CommandContext& context, const json& value) {
   const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
   const std::string panel = get_string(value, "panel", hovered, where);
   const std::string usual = panel.empty() ? "setup" : "command";
-  std::string what = get_choice(value, "what", {"setup", "command", "formula", "picture", "words"}, usual, where);
+  std::string what =
+      get_choice(value, "what", {"setup", "command", "formula", "picture", "words", "claim"}, usual, where);
   if (what == "picture" || what == "words") {
     const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
     if (const Figure* figure = meant_figure(context, plot))
@@ -108,6 +110,12 @@ void run_copy(CommandContext& context, const json& value) {
     const FormulaCard* card = find_card(id);
     if (!card) throw Error(ExitCode::bad_input, "there is no formula card \"" + id + "\"");
     return copy_text(context, latex_of(card->formula), "Formula copied as LaTeX.");
+  }
+  if (what == "claim") {
+    const std::string sentence = get_string(value, "claim", std::nullopt, where);
+    const auto found = std::ranges::find(paper_claims(), sentence, &PaperClaim::claim);
+    if (found == paper_claims().end()) throw Error(ExitCode::bad_input, "there is no claim \"" + sentence + "\"");
+    return copy_text(context, found->command, "Copied the command that measured this claim.");
   }
   const json recipe =
       parse_json(context.observation->recipe.empty() ? "{}" : context.observation->recipe, "the recipe");

@@ -9,6 +9,7 @@
 #include "core/analysis/attention/query_jacobian.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/inspection/theory.h"
+#include "core/engine/observation/paper_claim.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/views/figures/figure_parts.h"
 
@@ -115,6 +116,18 @@ TEST(LinearGapFigures, SayThatLinearAttentionIsOneGradientStep) {
   }
   EXPECT_TRUE(gradient_step_text({}).empty());
   EXPECT_TRUE(linearity_text({}).empty());
+}
+
+TEST(ClaimFigures, CountEveryClaimOnceUnderItsPaper) {
+  CurveStore curves;
+  const std::vector<Figure> figures = claims_figures({}, {}, curves);
+  ASSERT_EQ(figures.size(), 4u);
+  double all = 0;
+  for (const Figure& figure : figures) {
+    for (const Bar& bar : std::get<Bars>(figure.series.front()).bars) all += bar.value;
+  }
+  EXPECT_EQ(all, static_cast<double>(paper_claims().size()));
+  EXPECT_NE(claims_subtitle({}, {}).find(" do not · "), std::string::npos) << claims_subtitle({}, {});
 }
 
 }  // namespace

@@ -368,6 +368,7 @@ constexpr PlotRow theory_rows[] = {
     {"query_jacobian", theory, LayerTrait::koopman_heads, theory_subtitle, query_jacobian_figures},
     {"gradient_depth", theory, LayerTrait::tokens, depth_subtitle, depth_figures},
     {"state_size", theory, LayerTrait::koopman_heads, theory_subtitle, state_size_figures},
+    {"claims", {}, {}, claims_subtitle, claims_figures},
 };
 
 constexpr CardNumbers theory_numbers[] = {

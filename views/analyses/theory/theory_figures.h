@@ -34,4 +34,8 @@ SubtitleOfPlot depth_subtitle;
 /// softmax attention (J.2).
 FiguresOfPlot depth_figures;
 
+/// How many claims of each paper hold (paper_claim.h).
+SubtitleOfPlot claims_subtitle;
+FiguresOfPlot claims_figures;
+
 }  // namespace afterglow

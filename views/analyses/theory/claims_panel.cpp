@@ -1,0 +1,103 @@
+// The list of the papers' claims with verdicts and numbers; a click copies the command that measured one.
+#include <algorithm>
+#include <array>
+
+#include "core/engine/observation/paper_claim.h"
+#include "views/panels/panel_draws.h"
+
+namespace afterglow {
+
+namespace {
+
+constexpr double line_height = 17, row_gap = 9, side_gap = 14;  // layout units
+constexpr std::size_t columns = 5;
+
+/// Verdict, claim, number of the paper, number here, seeds.
+std::array<Rect, columns> cells_of(const Frame& frame, const Rect& row) {
+  const double gap = frame.px(side_gap), verdict = frame.px(78), seeds = frame.px(34);
+  const double number = std::clamp(0.19 * row.width, frame.px(80), frame.px(260));
+  const std::array<double, columns> widths{verdict, row.width - verdict - seeds - 2 * number - 4 * gap, number, number,
+                                           seeds};
+  std::array<Rect, columns> cells;
+  double x = row.x;
+  for (std::size_t i = 0; i < columns; ++i) {
+    cells[i] = {x, row.y, std::max(1.0, widths[i]), row.height};
+    x += widths[i] + gap;
+  }
+  return cells;
+}
+
+Color verdict_color(const Theme& theme, std::string_view verdict) {
+  if (verdict == "holds") return theme.accent;
+  if (verdict == "does not") return theme.failure;
+  return verdict == "not tried" ? theme.faint : theme.warning;
+}
+
+/// Draws a claim from the top of the area down; returns its height.
+double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Theme& theme = *frame.look.theme;
+  const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("–") : text; };
+  const std::array<std::string, columns> texts{claim.verdict, claim.claim, or_dash(claim.published),
+                                               or_dash(claim.number),
+                                               claim.seeds > 0 ? std::to_string(claim.seeds) : "–"};
+  const std::array<Color, columns> colors{verdict_color(theme, claim.verdict), theme.text, theme.dim, theme.text,
+                                          theme.dim};
+  const double line = frame.px(line_height), gap = frame.px(row_gap);
+  const std::array<Rect, columns> cells = cells_of(frame, {area.x, area.y + gap / 2, area.width, line});
+  std::array<std::vector<std::string>, columns> lines;
+  std::size_t most = 1;
+  for (std::size_t i = 0; i < columns; ++i) {
+    constexpr std::size_t most_lines = 12;
+    lines[i] = wrapped_text(canvas, texts[i], cells[i].width, frame.px(small_size), FontFace::regular, most_lines);
+    most = std::max(most, lines[i].size());
+  }
+  const Rect row{area.x, area.y, area.width, static_cast<double>(most) * line + gap};
+  const Press press = press_area(claim.claim.c_str(), row);
+  if (press.hovered) canvas.fill_rect(row, frame.px(5), theme.raised);
+  for (std::size_t i = 0; i < columns; ++i)
+    text_lines(frame.look, canvas, cells[i], lines[i], line, {small_size, FontFace::regular, colors[i], Anchor::start});
+  canvas.fill_rect({row.x, row.bottom(), row.width, 1}, 0, theme.hairline);
+  if (press.hovered)
+    hint_box(frame, row, claim.command + (claim.device.empty() ? "" : ", " + claim.device) + "; a click copies it");
+  if (press.clicked) frame.commands.send("copy", {{"what", std::string("claim")}, {"claim", claim.claim}});
+  return row.height + 1;
+}
+
+void draw_heads(const Frame& frame, const Rect& row) {
+  constexpr std::array<const char*, columns> heads{"verdict", "claim", "in the paper", "here", "seeds"};
+  FigureCanvas canvas = frame.look.canvas();
+  const std::array<Rect, columns> cells = cells_of(frame, row);
+  for (std::size_t i = 0; i < columns; ++i)
+    row_text(frame.look, canvas, cells[i], heads[i], {tiny_size, FontFace::semibold, frame.look.theme->faint});
+}
+
+/// All papers, or the one that the header's switch has chosen.
+void draw_claims(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
+  const double margin = frame.px(10), bar = frame.px(12);
+  const Rect heads{area.x + margin, area.y, area.width - 2 * margin - bar, frame.px(20)};
+  draw_heads(frame, heads);
+  ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(heads.bottom())});
+  ImGui::BeginChild("claims", {static_cast<float>(area.width), static_cast<float>(area.bottom() - heads.bottom())},
+                    false, ImGuiWindowFlags_NoNav | ImGuiWindowFlags_NoScrollWithMouse);
+  double y = heads.bottom() - static_cast<double>(ImGui::GetScrollY());
+  const int chosen = frame.state.figure_of(panel.kind->id);
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    if (chosen >= 0 && chosen != static_cast<int>(i)) continue;
+    const std::string& paper = figures[i].title;
+    y += frame.px(8) + section_head(frame, {heads.x, y + frame.px(8), heads.width, frame.px(16)}, paper);
+    for (const PaperClaim& claim : paper_claims()) {
+      if (claim.paper == paper) y += draw_claim(frame, claim, {heads.x, y, heads.width, 0});
+    }
+  }
+  ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});
+  ImGui::Dummy({1, static_cast<float>(frame.px(8))});  // tells Dear ImGui how long the list is
+  scroll_by_wheel(frame);
+  ImGui::EndChild();
+}
+
+}  // namespace
+
+std::vector<PanelDrawing> theory_drawings() { return {{"claims", draw_claims}}; }
+
+}  // namespace afterglow
