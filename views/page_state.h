@@ -56,7 +56,6 @@ struct PaletteState {
   std::optional<TextStretch> selected{};   ///< when the field gets the keyboard focus: the first value of the example
   std::optional<std::string> completed{};  ///< the typed path that `paths` go on with
   std::vector<std::string> paths{};        ///< on the machine of the session
-  std::vector<RunNote> notes{};            ///< of the run, as drawn last
 };
 
 /// The menu of a panel on a right click or the menu key.

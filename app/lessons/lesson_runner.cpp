@@ -83,34 +83,9 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
 }
 
 std::vector<Command> change_selection(Selection& selection, const json& value) {
-  JsonFields fields(value, "the command's value");
-  constexpr std::int64_t most = 1 << 20;
-  const auto integer = [&](const char* key, int now, std::int64_t low, std::int64_t high) {
-    return static_cast<int>(fields.integer(key, now, low, high));
-  };
-  Selection s = selection;
-  s.layer = integer("layer", s.layer, -1, most);
-  s.head = integer("head", s.head, 0, most);
-  s.mode = integer("mode", s.mode, -1, most);
-  s.token = integer("token", s.token, -1, most);
-  s.power = integer("power", s.power, -1, 64);
-  s.all_heads = fields.flag("all_heads", s.all_heads);
-  s.scaled = fields.flag("scaled", s.scaled);
-  s.only_difference = fields.flag("only_difference", s.only_difference);
-  s.change = fields.flag("change", s.change);
-  std::vector<std::string> arithmetics{"run"};  // -1, then the indices of the others
-  for (const Arithmetic one : all_arithmetics) arithmetics.emplace_back(name_of(one));
-  s.arithmetic = fields.choice("arithmetic", arithmetics, s.arithmetic + 1) - 1;
-  s.band = fields.flag("band", s.band);
-  const std::vector<std::string> earlier(earlier_runs_names.begin(), earlier_runs_names.end());
-  s.earlier = fields.choice("earlier", earlier, s.earlier);
-  s.smoothing = fields.number("smoothing", s.smoothing, 0, 0.9999);
-  s.window = integer("window", value.contains("smoothing") ? 0 : s.window, 0, most);
-  fields.refuse_others();
-  const bool is_other_head = s.layer != selection.layer || s.head != selection.head;
-  selection = s;
-  if (!is_other_head) return {};
-  return {{"theory", json{{"layer", s.layer}, {"head", s.head}}.dump()}};
+  const Selection before = std::exchange(selection, changed_selection(selection, value));
+  if (selection.layer == before.layer && selection.head == before.head) return {};
+  return {{"theory", json{{"layer", selection.layer}, {"head", selection.head}}.dump()}};
 }
 
 LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::function<void()> poll)

@@ -203,8 +203,9 @@ HeatMap difference_of(const HeatMap& a, const HeatMap& b) {
   return map;
 }
 
-/// Adds the difference, if the sizes allow it, and B's map; returns the beginning of A's subtitle.
-std::string add_maps(const Figure& a, const Figure& b, std::vector<Figure>& more) {
+/// Adds the difference, if the sizes allow it, and B's map, or replaces A's map by the difference; returns the
+/// beginning of A's subtitle.
+std::string add_maps(Figure& a, const Figure& b, std::vector<Figure>& more, bool only_difference) {
   const HeatMap &of_a = *map_of(a), &of_b = *map_of(b);
   std::string found = "B has " + std::to_string(of_b.rows) + " × " + std::to_string(of_b.cols) + " cells";
   const auto add = [&](const Figure& figure, const char* suffix, const char* title) -> Figure& {
@@ -222,6 +223,12 @@ std::string add_maps(const Figure& a, const Figure& b, std::vector<Figure>& more
     figure.series = {std::move(difference)};
     figure.table.clear();
     figure.text_labels.clear();
+    if (only_difference) {
+      std::swap(a, more.back());
+      a.subtitle = std::exchange(more.back(), {}).subtitle;
+      more.pop_back();
+      return found;
+    }
   }
   add(b, "_b", "B: ");
   return found;
@@ -243,21 +250,13 @@ std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Fi
     const Figure* other = same_figure(a, b, i);
     const bool are_maps = other && map_of(figure) && map_of(*other);
     const std::string found = !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
-                              : are_maps ? add_maps(figure, *other, more)
+                              : are_maps ? add_maps(figure, *other, more, only_difference)
                                          : Overlay(figure, *other).draw();
     figure.subtitle = joined(found, figure.subtitle);
     figure.heading += " · B: " + b_name;
     if (other) figure.provenance += " · B: " + other->provenance;
   }
-  const auto is_of_difference = [&](const Figure& figure) {
-    const auto has = [&](const std::string& id) { return std::ranges::find(more, id, &Figure::id) != more.end(); };
-    const std::string& id = figure.id;
-    return has(id + "_difference") || (id.ends_with("_b") && has(id.substr(0, id.size() - 2) + "_difference"));
-  };
-  if (only_difference) std::erase_if(a, is_of_difference);
-  for (Figure& figure : more) {
-    if (!only_difference || !is_of_difference(figure)) a.push_back(figure);
-  }
+  std::ranges::move(more, std::back_inserter(a));
   return a;
 }
 

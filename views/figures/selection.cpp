@@ -6,30 +6,54 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/solvers/solver_view.h"
+#include "core/io/field_table.h"
 
 namespace afterglow {
 
+namespace {
+
+constexpr double most_places = 1 << 20;
+
+struct SelectionFields : Selection {
+  static constexpr const char* command = "the command's value";
+  static constexpr ConfigField<SelectionFields> fields[] = {{"layer", &Selection::layer, -1, most_places},
+                                                            {"head", &Selection::head, 0, most_places},
+                                                            {"mode", &Selection::mode, -1, most_places},
+                                                            {"token", &Selection::token, -1, most_places},
+                                                            {"power", &Selection::power, -1, 64},
+                                                            {"all_heads", &Selection::all_heads},
+                                                            {"scaled", &Selection::scaled},
+                                                            {"only_difference", &Selection::only_difference},
+                                                            {"change", &Selection::change},
+                                                            {"band", &Selection::band},
+                                                            {"smoothing", &Selection::smoothing, 0, 0.9999},
+                                                            {"window", &Selection::window, 0, most_places}};
+};
+
+}  // namespace
+
 std::string selection_value(const Selection& selection) {
-  const Selection usual;
-  nlohmann::json value = nlohmann::json::object();
-  const auto add = [&](const char* key, const auto& now, const auto& otherwise) {
-    if (now != otherwise) value[key] = now;
-  };
-  add("layer", selection.layer, usual.layer);
-  add("head", selection.head, usual.head);
-  add("mode", selection.mode, usual.mode);
-  add("token", selection.token, usual.token);
-  add("power", selection.power, usual.power);
-  add("all_heads", selection.all_heads, usual.all_heads);
-  add("scaled", selection.scaled, usual.scaled);
-  add("only_difference", selection.only_difference, usual.only_difference);
-  add("change", selection.change, usual.change);
-  add("band", selection.band, usual.band);
-  add("smoothing", selection.smoothing, usual.smoothing);
+  nlohmann::json value = to_json(SelectionFields{selection});
+  const nlohmann::json usual = to_json(SelectionFields());
+  for (const auto& [key, otherwise] : usual.items()) {
+    if (value[key] == otherwise) value.erase(key);
+  }
   if (selection.arithmetic >= 0 && selection.arithmetic < static_cast<int>(all_arithmetics.size()))
     value["arithmetic"] = name_of(all_arithmetics[static_cast<std::size_t>(selection.arithmetic)]);
   if (selection.earlier != EarlierRuns::grey) value["earlier"] = name_of(selection.earlier);
   return value.dump();
+}
+
+Selection changed_selection(const Selection& selection, const nlohmann::json& value) {
+  SelectionFields now{selection};
+  if (value.contains("smoothing")) now.window = 0;
+  now = read_fields_among({"arithmetic", "earlier"}, value, now);
+  std::vector<std::string> arithmetics{"run"};  // -1, then the indices of the others
+  for (const Arithmetic one : all_arithmetics) arithmetics.emplace_back(name_of(one));
+  now.arithmetic = get_enum(value, "arithmetic", arithmetics, now.arithmetic + 1, now.command) - 1;
+  const std::vector<std::string> earlier(earlier_runs_names.begin(), earlier_runs_names.end());
+  now.earlier = get_enum(value, "earlier", earlier, now.earlier, now.command);
+  return now;
 }
 
 std::string_view name_of(EarlierRuns earlier) { return earlier_runs_names[static_cast<std::size_t>(earlier)]; }

@@ -1,6 +1,7 @@
 // The user's selection, the same in every panel: layer, head, mode, token, and a few choices that change a figure.
 #pragma once
 #include <array>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,8 @@ struct Selection {
 
 /// The differences from the default selection, as the value of the command `select`: {"head":2}.
 std::string selection_value(const Selection& selection);
+/// The selection after `select` with this value. Throws Error(bad_input).
+Selection changed_selection(const Selection& selection, const nlohmann::json& value);
 
 /// The spectrum to show: of the selected layer and head, or of the first layer that has one; nullptr without one.
 const HeadSpectrum* selected_head(const Observation& observation, const Selection& selection);

@@ -71,22 +71,15 @@ double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, co
   return row.height;
 }
 
-double draw_consequence(Frame& frame, const Rect& row) {
+double draw_consequence(const Frame& frame, const Rect& row) {
+  constexpr const char* label = "resulting accuracy";
   const auto& inspected = frame.seen().inspected;
-  FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
-  row_text(frame.look, canvas, row, "resulting accuracy", {body_size, FontFace::regular, theme.dim, Anchor::start});
-  if (!inspected) {
-    row_text(frame.look, canvas, row, "–", {small_size, FontFace::mono, theme.faint, Anchor::end});
-    return row.height;
-  }
-  const std::string after = number_text(inspected->accuracy_after, 3);
-  const Color ink = inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0];
-  const double width = row_text(frame.look, canvas, row, after, {small_size, FontFace::mono, ink, Anchor::end});
-  if (!inspected->is_edited()) return row.height;
-  row_text(frame.look, canvas, {row.x, row.y, row.width - width, row.height},
-           number_text(inspected->accuracy_before, 3) + " → ", {small_size, FontFace::mono, theme.text, Anchor::end});
-  return row.height;
+  if (!inspected) return draw_fact(frame, row, label, "–", theme.faint, FontFace::mono);
+  const std::string before = inspected->is_edited() ? number_text(inspected->accuracy_before, 3) + " → " : "";
+  return draw_fact(frame, row, label, before + number_text(inspected->accuracy_after, 3),
+                   inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0],
+                   FontFace::mono);
 }
 
 /// Keeps the height of the section before its head is known, so that nothing below moves later; 0 if the model has no

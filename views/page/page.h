@@ -18,6 +18,9 @@ void draw_page(Frame& frame);
 double top_bar_height(const Frame& frame, double width);
 void draw_top_bar(Frame& frame, const Rect& area);
 void draw_side_column(Frame& frame, const Rect& area);
+/// A row of that column with a number at its end; returns its height.
+double draw_fact(const Frame& frame, const Rect& area, std::string_view label, const std::string& value, Color color,
+                 FontFace face);
 /// Interventions on the selected head with their effect, a section of the side column; returns its height.
 double draw_interference(Frame& frame, const Rect& area);
 void draw_workspace(Frame& frame, const Rect& area);
@@ -100,7 +103,6 @@ struct PaletteLine {
 /// the commands. Behind the first one those of the paths that go on with a typed path; they have no name, and their
 /// value is the whole text.
 std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {},
-                                         std::span<const RunNote> notes = {},
                                          const std::vector<std::string>& paths = {});
 /// The path that is being typed at the end of the text, behind "path="; nothing where none is.
 std::optional<std::string> typed_path(std::string_view text);

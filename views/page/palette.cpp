@@ -60,8 +60,9 @@ std::optional<json> typed_value(std::string_view typed, const json& example) {
   std::istringstream fields{std::string(typed)};
   std::string key, text;
   while (std::getline(fields >> std::ws, key, '=')) {
-    // Quotes keep a text with spaces together.
-    if (fields.peek() == '"') {
+    // Quotes keep a text with spaces together, and an empty one.
+    const bool is_quoted = fields.peek() == '"';
+    if (is_quoted) {
       fields.get();
       std::getline(fields, text, '"');
     } else if (fields.eof() || std::isspace(fields.peek())) {
@@ -71,7 +72,8 @@ std::optional<json> typed_value(std::string_view typed, const json& example) {
     }
     std::replace(key.begin(), key.end(), '.', '/');
     const json::json_pointer place("/" + key);
-    const std::optional<json> field = typed_field(text, example.contains(place) ? example[place] : json());
+    const std::optional<json> field =
+        is_quoted ? json(text) : typed_field(text, example.contains(place) ? example[place] : json());
     if (!field) return std::nullopt;
     value[place] = *field;
     text.clear();
@@ -174,7 +176,7 @@ void put_text(PaletteState& palette, std::string text, const TextStretch& select
 }
 
 std::vector<PaletteLine> matches_of(const PageState& state) {
-  return palette_matches(state.palette.text, state.layouts, state.palette.notes, state.palette.paths);
+  return palette_matches(state.palette.text, state.layouts, state.palette.paths);
 }
 
 /// Runs the line, or puts its example into the field if it needs a value.
@@ -239,7 +241,7 @@ std::optional<std::string> typed_path(std::string_view text) {
 }
 
 std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts,
-                                         std::span<const RunNote> notes, const std::vector<std::string>& paths) {
+                                         const std::vector<std::string>& paths) {
   std::vector<std::string> words;
   std::istringstream typed(lower_case(typed_parts(text).words));
   for (std::string word; typed >> word;) words.push_back(word);
@@ -262,12 +264,6 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
     std::ranges::for_each(ready_lines(), add);
     for (const auto& [name, layout] : layouts)
       add(ready_line("layout", {{"choose", name}}, "Layout " + name, "Opens a layout that you saved."));
-    for (std::size_t i = 0; i < notes.size(); ++i) {
-      const std::string number = std::to_string(i + 1);
-      add(ready_line("palette", {{"text", typed_note(notes, i + 1)}}, "Note " + number + ": " + notes[i].text,
-                     "step " + std::to_string(notes[i].step) + " " + notes[i].figure + notes[i].label));
-      add(ready_line("note", {{"remove", i + 1}}, "Remove note " + number, notes[i].text));
-    }
   }
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<PaletteLine> list;
@@ -297,7 +293,6 @@ void draw_palette(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const double width = std::min(frame.px(640), all.width - frame.px(32)), line = frame.px(32), head = frame.px(48);
-  palette.notes = frame.seen().notes;
   const std::vector<PaletteLine> matches = matches_of(frame.state);
   const std::size_t shown = std::min(matches.size(), shown_lines);
   const Rect box{(all.width - width) / 2, std::round(frame.px(72)), width,

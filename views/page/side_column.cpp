@@ -83,20 +83,6 @@ double draw_model_head(Frame& frame, const Rect& area) {
   return y + frame.px(24) - area.y;
 }
 
-double draw_fact(const Frame& frame, const Rect& area, std::string_view label, const std::string& value, Color color,
-                 FontFace face) {
-  FigureCanvas canvas = frame.look.canvas();
-  const Rect row{area.x, area.y, area.width, frame.px(23)};
-  const double width = row_text(frame.look, canvas, row, value,
-                                {face == FontFace::mono ? small_size : body_size, face, color, Anchor::end});
-  const double left = row.width - width - frame.px(8);
-  if (left > frame.px(20)) {
-    row_text(frame.look, canvas, {row.x, row.y, left, row.height}, label,
-             {body_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
-  }
-  return row.height;
-}
-
 /// Mean of the last trained batches, as `batch_accuracy` in conditions.
 double recent_mean(const Values& curve) { return mean_of_last(curve, loss_steps); }
 
@@ -185,6 +171,20 @@ double draw_note_list(Frame& frame, const Rect& area) {
 }
 
 }  // namespace
+
+double draw_fact(const Frame& frame, const Rect& area, std::string_view label, const std::string& value, Color color,
+                 FontFace face) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Rect row{area.x, area.y, area.width, frame.px(23)};
+  const double width = row_text(frame.look, canvas, row, value,
+                                {face == FontFace::mono ? small_size : body_size, face, color, Anchor::end});
+  const double left = row.width - width - frame.px(8);
+  if (left > frame.px(20)) {
+    row_text(frame.look, canvas, {row.x, row.y, left, row.height}, label,
+             {body_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
+  }
+  return row.height;
+}
 
 void draw_side_column(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();

@@ -66,16 +66,6 @@ std::string plot_command(const CommandContext& context, const json& recipe, cons
   return text + " --svg " + panel + ".svg";
 }
 
-/// The named plot, or the one under the mouse; nullptr if there is no such plot.
-const Figure* meant_figure(CommandContext& context, const std::string& plot) {
-  for (const Panel& panel : panels()) {
-    for (const Figure& figure : context.figures.figures(*panel.kind, context.observation, context.page.selection)) {
-      if (figure.id == plot) return &figure;
-    }
-  }
-  return nullptr;
-}
-
 /// As exported to a file, with the zoom of the window.
 void copy_plot(CommandContext& context, const Figure& figure) {
   const FigureView view = view_of(context.page.plots[figure.id], 12);
@@ -99,9 +89,10 @@ void run_copy(CommandContext& context, const json& value) {
       get_choice(value, "what", {"setup", "command", "formula", "picture", "words", "claim"}, usual, where);
   if (what == "picture" || what == "words") {
     const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
-    if (const Figure* figure = meant_figure(context, plot))
-      return what == "picture" ? copy_plot(context, *figure)
-                               : copy_text(context, summary_of(*figure), figure->title + " copied in words.");
+    if (const std::vector<const Figure*> found = meant_plots(context, {{"plot", plot}}); !found.empty())
+      return what == "picture"
+                 ? copy_plot(context, *found.front())
+                 : copy_text(context, summary_of(*found.front()), found.front()->title + " copied in words.");
     if (value.contains("plot")) throw Error(ExitCode::bad_input, "there is no plot \"" + plot + "\"");
     what = usual;
   }

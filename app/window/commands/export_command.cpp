@@ -133,7 +133,7 @@ void run_export(CommandContext& context, const json& value) {
 
 void run_report(CommandContext& context, const json& value) {
   const std::string where = "the command's value";
-  refuse_unknown_keys(value, {"path", "plots", "states"}, where);
+  refuse_unknown_keys(value, {"path", "states"}, where);
   const Observation& o = *context.observation;
   std::vector<std::int64_t> steps;
   for (std::int64_t step = o.oldest_step; !o.folder && step <= std::max(o.step, o.latest_step); ++step)
@@ -144,12 +144,7 @@ void run_report(CommandContext& context, const json& value) {
   const std::string place = get_string(value, "path", "", where);
   const auto usual = std::filesystem::path(context.actions.export_folder) /
                      (name_word(o.folder ? o.folder->name : o.preset) + "_report.html");
-  std::vector<const PlotKind*> plots;
-  for (const json& name : value.value("plots", json::array())) {
-    plots.push_back(find_plot_kind(name.is_string() ? name.get<std::string>() : ""));
-    if (!plots.back()) throw Error(ExitCode::bad_input, "there is no plot " + name.dump());
-  }
-  ReportTour tour{ReportPage(plots, o.model), spread_steps(steps, count),
+  ReportTour tour{ReportPage({}, o.model), spread_steps(steps, count),
                   place.empty() ? free_path(usual).string() : place, o.step, o.running};
   ReportPage trial = tour.page;
   trial.record(o, true);

@@ -21,9 +21,24 @@
 
 namespace afterglow {
 
-namespace {
-
 using nlohmann::json;
+
+std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
+  const std::string panel = get_string(value, "panel", "", "the command's value");
+  const std::string name =
+      get_string(value, "plot", panel.empty() ? context.page.hovered_plot : "", "the command's value");
+  std::vector<const Figure*> found;
+  for (const Panel& candidate : panels()) {
+    if (!panel.empty() && candidate.kind->id != panel) continue;
+    if (panel.empty() && name.empty()) continue;
+    for (const Figure& figure : context.figures.figures(*candidate.kind, context.observation, context.page.selection)) {
+      if (name.empty() || figure.id == name) found.push_back(&figure);
+    }
+  }
+  return found;
+}
+
+namespace {
 
 std::int64_t integer(const json& value, const char* key, std::int64_t fallback, std::int64_t low, std::int64_t high) {
   return get_integer(value, key, fallback, low, high, "the command's value");
@@ -47,21 +62,6 @@ std::string meant_panel(const CommandContext& context, const json& value) {
   if (panel.empty()) panel = !context.page.maximised.empty() ? context.page.maximised : context.page.hovered_panel;
   if (!panel.empty() && !find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
   return panel;
-}
-
-/// The plots that a command addresses: one by name, all of a named panel, or the one under the mouse; otherwise empty.
-std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
-  const std::string panel = word(value, "panel", "");
-  const std::string name = word(value, "plot", panel.empty() ? context.page.hovered_plot : "");
-  std::vector<const Figure*> found;
-  for (const Panel& candidate : panels()) {
-    if (!panel.empty() && candidate.kind->id != panel) continue;
-    if (panel.empty() && name.empty()) continue;
-    for (const Figure& figure : context.figures.figures(*candidate.kind, context.observation, context.page.selection)) {
-      if (name.empty() || figure.id == name) found.push_back(&figure);
-    }
-  }
-  return found;
 }
 
 /// Their names. A named plot need not exist yet: a lesson sets its axes before it has been measured.

@@ -51,6 +51,8 @@ using WindowHandler = void(CommandContext& context, const nlohmann::json& value)
 WindowHandler run_export, run_report, run_copy, run_view, run_lesson, open_picker;
 WindowHandler turn_page, change_layout, reset_layout, show_controls, blank_screen;
 WindowHandler go_to_token, go_left, go_right, go_home, go_to_end, play;
+/// The plots that a command addresses: one by name, all of a named panel, or the one under the mouse; otherwise empty.
+std::vector<const Figure*> meant_plots(CommandContext& context, const nlohmann::json& value);
 /// Shows all pictures inside a step again if one of them is shown alone; false otherwise.
 bool leave_picture(CommandContext& context);
 

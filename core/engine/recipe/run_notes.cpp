@@ -14,18 +14,19 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t longest_note = 200, most_notes = 200;  // every figure's file carries all of them
+constexpr std::size_t longest_note = 200;  // every figure's file carries all of them
 
 RunNote read_note(const json& value) {
-  constexpr const char* where = "note";
-  constexpr double most = 1e300;
-  refuse_unknown_keys(value, {"text", "step", "figure", "x", "y", "token", "label"}, where);
-  RunNote note{terminal_text(get_string(value, "text", "", where)), get_integer(value, "step", 0, 0, max_steps, where)};
-  note.figure = get_string(value, "figure", "", where);
-  note.x = value.contains("x") ? get_number(value, "x", 0, -most, most, where) : note.x;
-  note.y = value.contains("y") ? get_number(value, "y", 0, -most, most, where) : note.y;
-  note.token = static_cast<int>(get_integer(value, "token", -1, -1, 1 << 24, where));
-  note.label = get_string(value, "label", "", where);
+  constexpr double most = 1e300, none = std::numeric_limits<double>::quiet_NaN();
+  JsonFields fields(value, "note");
+  const RunNote note{terminal_text(fields.text("text", "")),
+                     fields.integer("step", 0, 0, max_steps),
+                     fields.text("figure", ""),
+                     fields.number("x", none, -most, most),
+                     fields.number("y", none, -most, most),
+                     static_cast<int>(fields.integer("token", -1, -1, 1 << 24)),
+                     fields.text("label", "")};
+  fields.refuse_others();
   if (note.text.empty() || note.text.size() > longest_note)
     throw Error(ExitCode::bad_input,
                 "note.text: give a line of 1 to " + std::to_string(longest_note) + " bytes, as {\"text\": \"..\"}");
@@ -51,19 +52,17 @@ std::vector<RunNote> notes_of(const Recipe& recipe) {
 }
 
 json changed_notes(json list, json value, std::int64_t step) {
-  const bool removes = value.contains("remove");
-  if (const char* const key = removes ? "remove" : "number"; value.contains(key)) {
+  if (value.contains("number")) {
+    if (list.empty()) throw Error(ExitCode::bad_input, "note: there is no note yet");
     const auto last = static_cast<std::int64_t>(list.size());
-    if (last == 0) throw Error(ExitCode::bad_input, "note: there is no note yet");
-    const auto place = static_cast<std::size_t>(get_integer(value, key, std::nullopt, 1, last, "note") - 1);
-    value.erase(key);
-    removes ? list.erase(place) : list[place].update(value);
+    const auto place = static_cast<std::size_t>(get_integer(value, "number", std::nullopt, 1, last, "note") - 1);
+    value.erase("number");
+    list[place].update(value);
+    if (list[place].at("text") == "") list.erase(place);
   } else {
     list.push_back({{"step", step}});
     list.back().update(value);
   }
-  if (list.size() > most_notes)
-    throw Error(ExitCode::bad_input, "note: there are " + std::to_string(most_notes) + " already; remove one first");
   for (const json& one : list) read_note(one);
   return list;
 }

@@ -25,7 +25,7 @@ struct RunNote {
 nlohmann::json note_list(const Recipe& recipe);
 std::vector<RunNote> notes_of(const Recipe& recipe);
 /// That list after the command `note` at a step: {"text": "..", "figure": "..", ..} adds one, {"number": 2, ..} changes
-/// the second one, {"remove": 2} takes it away. Throws Error(bad_input).
+/// the second one, which an empty text takes away. Throws Error(bad_input).
 nlohmann::json changed_notes(nlohmann::json list, nlohmann::json value, std::int64_t step);
 
 }  // namespace afterglow

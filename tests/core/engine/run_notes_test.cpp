@@ -39,7 +39,7 @@ TEST_F(RunNotes, AreWrittenChangedAndTakenAwayAndComeBackByUndo) {
   const RunNote changed = notes_of(run.recipe())[1];
   EXPECT_EQ(changed.text + changed.figure, "much latertraining_loss");
   EXPECT_EQ(changed.y, 0.5) << "what is not named stays";
-  run.write_note({{"remove", 1}});
+  run.write_note({{"number", 1}, {"text", ""}});
   EXPECT_THAT(texts_of(run.recipe()), ElementsAre("20 much later"));
   EXPECT_TRUE(run.undo() && run.undo());
   EXPECT_THAT(texts_of(run.recipe()), ElementsAre("3 here it begins", "20 later"));
@@ -90,7 +90,7 @@ TEST_F(RunNotes, RefuseWhatCannotBeDrawn) {
   EXPECT_THAT(refused(json::object()), HasSubstr("note.text: give a line"));
   EXPECT_THAT(refused({{"text", std::string(300, 'a')}}), HasSubstr("note.text"));
   EXPECT_THAT(refused({{"text", "a"}, {"colour", 1}}), HasSubstr("colour"));
-  EXPECT_THAT(refused({{"remove", 1}}), HasSubstr("no note yet"));
+  EXPECT_THAT(refused({{"number", 1}, {"text", "a"}}), HasSubstr("no note yet"));
   EXPECT_TRUE(run.recipe().commands.empty());
   Recipe damaged = small_recipe();
   damaged.commands = {{0, {"note", R"({"notes": [{"text": 3}]})"}}};
