@@ -37,11 +37,10 @@ std::vector<std::string> write_arrays(const TrainingRun& run, const ExportOption
                                       const CommonOptions& common) {
   const std::vector<float> values = weights_of(run.trainer());
   std::vector<HostTensor> arrays;
-  for (const Parameter& parameter : run.trainer().parameters().all()) {
+  for (const Parameter& parameter : run.trainer().parameters().all())
     arrays.push_back(make_tensor(parameter.name, parameter.shape.extents(),
                                  std::span(values).subspan(static_cast<std::size_t>(parameter.offset),
                                                            static_cast<std::size_t>(parameter.shape.elements()))));
-  }
   const std::filesystem::path weights = options.out / "model.npz", recipe = options.out / "recipe.json";
   require_free_name(weights, common);
   require_free_name(recipe, common);

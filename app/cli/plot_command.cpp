@@ -100,10 +100,9 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
                           Output& output) {
   require_path(options);
   PaperSettings settings = parse_paper_settings(options.start.assignments);
-  if (options.number >= static_cast<int>(plot.figures)) {
+  if (options.number >= static_cast<int>(plot.figures))
     throw Error(ExitCode::usage, "plot ", options.kind, " has no figure ", options.number, "; there are 0 to ",
                 plot.figures - 1);
-  }
   train_presets(plot, settings, common, output);
   nlohmann::json written = nlohmann::json::array();
   for (std::size_t number = 0; number < plot.figures; ++number) {

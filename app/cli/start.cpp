@@ -81,11 +81,10 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   }
   if (moment.snapshot) {
     const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
-    if (!are_live || options.seed >= 0) {
+    if (!are_live || options.seed >= 0)
       throw Error(ExitCode::usage,
                   "a snapshot continues unchanged: --set and --seed need a new run (--preset or --recipe), except for "
                   "settings of layers such as --set layers.0.gka.r=10");
-    }
     of_words([&] { add_layer_settings(*moment.snapshot, options.assignments); });
   } else if (!options.recipe.empty()) {
     moment = open_saved_run(options.recipe);
@@ -96,9 +95,8 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   if (!moment.snapshot && !options.assignments.empty())
     moment.recipe = of_words([&] { return changed_recipe(moment.recipe, options.assignments, "recipe with --set"); });
   // After --set, which may have chosen the task that reads the file.
-  if (!options.data.empty()) {
+  if (!options.data.empty())
     take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
-  }
   if (!options.text_file.empty())
     take_text(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.text_file);
   if (!moment.snapshot && !options.assignments.empty()) require_sound(moment.recipe, before);

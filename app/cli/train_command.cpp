@@ -381,10 +381,9 @@ void print_outcome(const Outcome& outcome, const TrainResults& results, std::int
   output.print("step %lld  loss %.4f  held-out %s %.4f  checksum %s  %.1f steps/s", static_cast<long long>(step),
                outcome.loss, outcome.quality.c_str(), outcome.accuracy, checksum.c_str(), steps_per_second);
   const ForecastScore& score = outcome.score;
-  if (score.windows > 0) {
+  if (score.windows > 0)
     output.print("test MSE %.4f  MAE %.4f  over %lld windows", score.mse, score.mae,
                  static_cast<long long>(score.windows));
-  }
   output.line("snapshot ", results.snapshot.string());
   output.line("metrics  ", results.metrics.string());
   if (results.figures > 0)

@@ -148,9 +148,8 @@ KlDecomposition finished(const KlConfig& config, double variance, Eigen::Index r
     if (found.modes.size() > 0) found.modes.col(k) *= -1;
     found.coefficients.col(k) *= -1;
   }
-  if (config.lambda_scaling) {
+  if (config.lambda_scaling)
     found.coefficients *= (found.eigenvalues.array() + min_eigenvalue).sqrt().matrix().asDiagonal();
-  }
   kl.rows = static_cast<int>(rows);
   kl.width = static_cast<int>(width);
   kl.count = static_cast<int>(count);
@@ -402,10 +401,9 @@ void KlHistory::append(std::span<const double> row) { state_->append(row); }
 
 void KlHistory::assign(std::span<const double> rows, std::int64_t appended) {
   const auto count = static_cast<std::int64_t>(rows.size()) / state_->width;
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < count; ++i)
     state_->ring.row((appended - count + i) % state_->capacity) =
         Eigen::Map<const Eigen::RowVectorXd>(rows.data() + i * state_->width, state_->width);
-  }
   state_->appended = appended;
   state_->rebuild_sums();
 }

@@ -151,10 +151,9 @@ std::int64_t ParameterStore::count() const {
 }
 
 void ParameterStore::upload(const Parameter& parameter, std::span<const double> values) {
-  if (static_cast<std::int64_t>(values.size()) != parameter.shape.elements()) {
+  if (static_cast<std::int64_t>(values.size()) != parameter.shape.elements())
     throw Error(ExitCode::failure, "parameter ", parameter.name, " is ", parameter.shape.text(), ", got ",
                 values.size(), " numbers");
-  }
   if (dtype() == DType::f64 || !parameter.is_narrow) return upload_numbers(*backend_, parameter.value, values);
   std::vector<std::uint16_t> narrow(values.size());
   std::ranges::transform(values, narrow.begin(), [](double value) { return to_bfloat(static_cast<float>(value)); });

@@ -214,9 +214,8 @@ void Tape::split_columns(const Var& x, std::span<const std::int64_t> widths, std
     slot.last_part = last;
     column += widths[i];
   }
-  if (column != x.value.columns()) {
+  if (column != x.value.columns())
     throw Error(ExitCode::failure, "the parts of a split cover ", column, " columns of ", x.shape().text());
-  }
   record("split_columns", x, [id = x.id](Tape& tape) { tape.close_split(id); });
 }
 

@@ -15,9 +15,7 @@ void linear_backward_by_parts(Backend& backend, const LinearBackward& projection
     backend.linear_gradients(dresults, x, dweights, dbiases);
   }
   if (dresults.size() > 1) return backend.gemm_sum(dresults, weights, dx);
-  if (dx.wanted()) {
-    backend.gemm(false, false, 1.0, dresults[0], weights[0], dx.accumulate ? 1.0 : 0.0, dx.tensor);
-  }
+  if (dx.wanted()) backend.gemm(false, false, 1.0, dresults[0], weights[0], dx.accumulate ? 1.0 : 0.0, dx.tensor);
 }
 
 }  // namespace afterglow

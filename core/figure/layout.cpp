@@ -102,10 +102,9 @@ class Layouter {
       if (!map || !is_shown(figure_.series[i], view_)) continue;
       ColorBarLayout bar;
       bar.series = i;
-      if (is_complete(*map)) {
+      if (is_complete(*map))
         bar.shows_flaws = std::ranges::any_of(
             map->cells.span(), [&](double v) { return !std::isfinite(v) && !(std::isnan(v) && map->nan_is_blank); });
-      }
       out_.color_bars.push_back(bar);
     }
   }
@@ -165,9 +164,8 @@ class Layouter {
     if (!out_.has_heat_map || !axis.ticks.empty()) return axis;
     for (const Series& series : figure_.series) {
       const auto* map = std::get_if<HeatMap>(&series);
-      if (map && !(is_x ? map->col_labels : map->row_labels).empty()) {
+      if (map && !(is_x ? map->col_labels : map->row_labels).empty())
         return labelled(axis, is_x ? map->col_labels : map->row_labels);
-      }
     }
     Axis whole = axis;
     whole.integer_ticks = true;

@@ -55,9 +55,8 @@ struct Collector {
 };
 
 void add_marks(const Figure& figure, Extent& x, Extent& y) {
-  for (const ReferenceLine& line : figure.reference_lines) {
+  for (const ReferenceLine& line : figure.reference_lines)
     (line.orientation == Orientation::horizontal ? y : x).add(line.at);
-  }
   for (const ReferenceCircle& circle : figure.reference_circles) {
     x.add(circle.x - circle.radius);
     x.add(circle.x + circle.radius);

@@ -273,9 +273,8 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
   for (;;) {  // to the end of the data: pipes have no size, and a file may grow during the read
     const ssize_t count = ::read(file.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
+    if (count < 0)
       throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": ", system_text(errno), "; check the disk");
-    }
     if (count == 0 && content.starts_with(lfs_pointer)) refuse_lfs_pointer(path);
     if (count == 0) return content;
     if (static_cast<std::size_t>(count) > max_bytes - content.size()) throw_too_large(path, max_bytes);
@@ -291,9 +290,8 @@ fs::path free_path(const fs::path& path) {
   refuse_nul(path);         // all candidates would be the same file
   std::error_code ignored;  // the writer reports a path that cannot be read, with advice
   fs::path candidate = path;
-  for (int number = 2; fs::exists(fs::symlink_status(candidate, ignored)); ++number) {
+  for (int number = 2; fs::exists(fs::symlink_status(candidate, ignored)); ++number)
     candidate = path.parent_path() / (path.stem().string() + "_" + std::to_string(number) + path.extension().string());
-  }
   return candidate;
 }
 

@@ -69,10 +69,9 @@ class CsvParser {
     while (text_.compare(next_, 3, "\xef\xbb\xbf") == 0) next_ += 3;
     while (!at_end() && at_line_end()) end_line();
     find_separator();
-    if (only_blank_lines_left()) {
+    if (only_blank_lines_left())
       throw Error(ExitCode::bad_input, where_,
                   " is empty; a header line with the names of the columns should be there");
-    }
     read_header();
     while (!only_blank_lines_left()) {
       const std::size_t line = line_, first = table_.cells_.size();
@@ -154,10 +153,9 @@ class CsvParser {
       if (c == '"') ++next_;  // two quotes mean one
       text_[end++] = c;
     }
-    if (!at_line_end() && text_[next_] != separator_) {
+    if (!at_line_end() && text_[next_] != separator_)
       refuse_line(where_, line_,
                   "text follows a closing quote; put the whole field into quotes and double the quotes inside");
-    }
     return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end - begin)};
   }
 
@@ -223,12 +221,10 @@ class CsvParser {
 };
 
 CsvTable parse_csv(std::string text, const std::string& where) {
-  if (text.size() > std::numeric_limits<std::uint32_t>::max()) {
+  if (text.size() > std::numeric_limits<std::uint32_t>::max())
     throw Error(ExitCode::bad_input, where, " holds more than 4 GiB; split it");
-  }
-  if (text.find('\0') != std::string::npos) {
+  if (text.find('\0') != std::string::npos)
     throw Error(ExitCode::bad_input, where, " holds zero bytes, so it is no CSV text; save it as CSV in UTF-8");
-  }
   CsvTable table;
   table.where_ = where;
   table.text_ = std::move(text);

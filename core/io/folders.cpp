@@ -132,10 +132,9 @@ void ensure_folder(const fs::path& folder) {
                 "; nothing is kept there until it can be (the program runs on)");
   }
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
+  if (!fs::is_directory(folder, ignored))
     throw Error(ExitCode::bad_input, folder.string(),
                 " is a file where a folder should be; move it away (the program runs on)");
-  }
 }
 
 }  // namespace afterglow

@@ -110,10 +110,9 @@ HostTensor make_tensor(std::string name, std::vector<std::int64_t> shape, std::s
                               : std::is_same_v<Value, std::int32_t> ? StoredType::i32
                               : std::is_same_v<Value, std::int64_t> ? StoredType::i64
                                                                     : StoredType::u8;
-  if (bytes_of(type, shape) != values.size_bytes()) {
+  if (bytes_of(type, shape) != values.size_bytes())
     throw Error(ExitCode::failure, "tensor '", name, "': ", values.size(),
                 " values are not what its shape takes; give one per element");
-  }
   const auto bytes = std::as_bytes(values);
   return {std::move(name), type, std::move(shape), {bytes.begin(), bytes.end()}};
 }

@@ -65,10 +65,9 @@ class DuplicateFinder {
   bool operator()(int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) objects_.emplace_back();
     if (event == Json::parse_event_t::object_end) objects_.pop_back();
-    if (event == Json::parse_event_t::key && !objects_.back().insert(parsed.get<std::string>()).second) {
+    if (event == Json::parse_event_t::key && !objects_.back().insert(parsed.get<std::string>()).second)
       throw Error(ExitCode::bad_input, where_, ": field ", in_quotes(parsed.get_ref<const std::string&>()),
                   " is there twice in one object; remove one");
-    }
     return true;
   }
 
@@ -92,9 +91,8 @@ std::string shown(const Json& value) {
 
 /// The field, or nullptr where the fallback applies.
 const Json* field_of(const Json& object, const std::string& key, bool has_fallback, const std::string& where) {
-  if (!object.is_object()) {
+  if (!object.is_object())
     throw Error(ExitCode::bad_input, where, ": ", shown(object), " where an object with fields should be; change it");
-  }
   const auto found = object.find(key);
   if (found != object.end()) return &*found;
   if (has_fallback) return nullptr;
@@ -184,10 +182,9 @@ std::string with_json_numbers(const std::string& text) {
 }
 
 Json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits) {
-  if (text.size() > limits.bytes) {
+  if (text.size() > limits.bytes)
     throw Error(ExitCode::bad_input, where, " holds more than the ",
                 bytes_text(static_cast<std::int64_t>(limits.bytes)), " that are read here; choose a smaller file");
-  }
   check_depth(text, where, limits.depth);
   try {
     DuplicateFinder finder(where);

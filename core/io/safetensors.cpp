@@ -57,10 +57,9 @@ std::vector<const HostTensor*> sorted_for_writing(const TensorFile& file, const 
   std::vector<std::string_view> names;
   for (const HostTensor* tensor : order) {
     if (tensor->name == "__metadata__") cannot_store(path, "a tensor cannot be called __metadata__; rename it");
-    if (bytes_of(tensor->type, tensor->shape) != tensor->bytes.size()) {
+    if (bytes_of(tensor->type, tensor->shape) != tensor->bytes.size())
       cannot_store(path, "tensor '" + tensor->name + "' has " + std::to_string(tensor->bytes.size()) +
                              " bytes, which is not what its shape takes; give every element a value");
-    }
     names.push_back(tensor->name);
   }
   std::sort(names.begin(), names.end());

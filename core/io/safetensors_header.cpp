@@ -157,16 +157,14 @@ void check_entry(const HeaderEntry& entry, std::uint64_t data_bytes, const std::
   const std::string tensor = "tensor " + in_quotes(entry.name);
   const std::string range = std::to_string(entry.begin) + " to " + std::to_string(entry.end);
   if (entry.begin > entry.end) refuse(where, tensor, ", field 'data_offsets': ", range, " runs backwards");
-  if (entry.end > data_bytes) {
+  if (entry.end > data_bytes)
     refuse(where, tensor, ", field 'data_offsets': ", range, " reaches beyond the ", data_bytes,
            " bytes of data in the file");
-  }
   if (!entry.other_type.empty()) return;
   const auto bytes = bytes_of(entry.type, entry.shape);
   if (!bytes) refuse(where, tensor, ", field 'shape': the size is larger than any memory");
-  if (*bytes != entry.end - entry.begin) {
+  if (*bytes != entry.end - entry.begin)
     refuse(where, tensor, ": its shape takes ", *bytes, " bytes, its 'data_offsets' hold ", entry.end - entry.begin);
-  }
 }
 
 /// Sorts entries by their data, which they must cover exactly once.
@@ -176,16 +174,13 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes, c
   });
   std::uint64_t position = 0;
   for (const HeaderEntry& entry : entries) {
-    if (entry.begin != position) {
+    if (entry.begin != position)
       refuse(where, "tensor ", in_quotes(entry.name), ", field 'data_offsets': begins at ", entry.begin,
              entry.begin < position ? ", overlapping" : ", with a gap behind", " the tensor before it, which ends at ",
              position);
-    }
     position = entry.end;
   }
-  if (position != data_bytes) {
-    refuse(where, data_bytes - position, " bytes at the end belong to no tensor");
-  }
+  if (position != data_bytes) refuse(where, data_bytes - position, " bytes at the end belong to no tensor");
 }
 
 void check_names(const std::vector<HeaderEntry>& entries, const std::string& where) {
@@ -205,10 +200,9 @@ void check_header_length(std::uint64_t length, std::uint64_t file_bytes, const s
   if (length == pointer) refuse_lfs_pointer(where);
   if (file_bytes < header_length_bytes)
     refuse(where, "with ", bytes_text(static_cast<std::int64_t>(file_bytes)), " it is too short for a header");
-  if (length > file_bytes - header_length_bytes) {
+  if (length > file_bytes - header_length_bytes)
     refuse(where, "the header's length of ", length, " bytes does not fit into the ", file_bytes,
            " bytes of the file, so this is no safetensors file or a part of one");
-  }
   if (length > longest_header) refuse(where, "the header is longer than ", bytes_text(longest_header));
 }
 
@@ -243,10 +237,9 @@ std::string format_header(const Header& header) {
     result.back() = '}';
     result += ',';
   }
-  for (const HeaderEntry& entry : header.entries) {
+  for (const HeaderEntry& entry : header.entries)
     result += escaped(entry.name) + ":{\"dtype\":\"" + name_of(entry.type) + "\",\"shape\":" + listed(entry.shape) +
               ",\"data_offsets\":[" + std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]},";
-  }
   if (result.back() == ',') result.pop_back();
   result += '}';
   result.append((8 - result.size() % 8) % 8, ' ');

@@ -156,18 +156,15 @@ class DeltaNet final : public Layer {
   bool steps_together() const override { return true; }
   std::vector<LayerSetting> settings() const override {
     std::vector<LayerSetting> all;
-    if (config_.has_beta()) {
+    if (config_.has_beta())
       all.push_back({"beta", "β factor", "every β times this; 1: as learned, 0: nothing is written",
                      config_.beta_factor, 0, 2, false, false});
-    }
-    if (config_.fades()) {
+    if (config_.fades())
       all.push_back({"fade", "Forgetting", "every log decay times this; 1: as learned, 0: nothing fades", config_.fade,
                      0, 4, false, false});
-    }
-    if (config_.rule == MemoryRule::kalman) {
+    if (config_.rule == MemoryRule::kalman)
       all.push_back({"ridge", "Ridge λ", "weight of |S|² against the errors; the covariance starts from I/λ",
                      config_.ridge, 1e-4, 100, true, false});
-    }
     return all;
   }
   void set(std::string_view key, double value) override {

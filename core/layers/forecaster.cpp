@@ -99,9 +99,8 @@ class SpectralForecaster final : public Forecaster {
       const ParameterScope scope = root.scope("encoder.layers." + std::to_string(i));
       layers_.emplace_back(config, scope, static_cast<std::uint32_t>(1 + i * EncoderLayer::sites));
     }
-    if (config.memory.tokens > 0) {
+    if (config.memory.tokens > 0)
       memory_ = std::make_unique<SpectralMemory>(config.memory, root.scope("memory"), root.scope("pooling_layer"));
-    }
     head_ = std::make_unique<Map>(root, "head", Shape{config.horizon, config.length * config.width});
   }
 
@@ -138,12 +137,11 @@ class SpectralForecaster final : public Forecaster {
       parts.push_back({std::to_string(i) + " attention", scope, "attention", "H " + std::to_string(config_.heads),
                        static_cast<int>(config_.heads), scope + ".self_attn.in_proj_weight"});
     }
-    if (memory_) {
+    if (memory_)
       parts.push_back(
           {"memory", "memory", "spectral_memory",
            "K " + std::to_string(config_.memory.kl.components) + " · M " + std::to_string(config_.memory.tokens), 0,
            memory_->first_parameter().name});
-    }
     parts.push_back({"head", "head", "head", "P " + std::to_string(config_.horizon), 0, "head.weight"});
     return parts;
   }

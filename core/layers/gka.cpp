@@ -130,13 +130,11 @@ Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) 
     in.k = multiply_rows(tape, in.k, beta, unit_eps);
     in.v = multiply_rows(tape, in.v, beta, unit_eps);
   }
-  if (config_.forget) {
+  if (config_.forget)
     in.g = log_decay(tape, linear(tape, x, tape.parameter(a_proj_)), tape.parameter(A_log_), tape.parameter(dt_bias_));
-  }
-  if (config_.alpha && config_.alpha_override < 0) {
+  if (config_.alpha && config_.alpha_override < 0)
     in.alpha = unary(tape, Unary::sigmoid,
                      linear(tape, x, tape.parameter(*optional_.alpha_weight), tape.parameter(*optional_.alpha_bias)));
-  }
   tape.hook("queries", in.q);
   tape.hook("keys", in.k);
   tape.hook("values", in.v);

@@ -76,10 +76,9 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
     const bool behind = get_choice(entry, "norm", {"before", "behind"}, "before", here) == "behind";
     const double output_scale = get_number(entry, "output_scale", 1.0, -1e6, 1e6, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
-    if (block + repeat > max_blocks) {
+    if (block + repeat > max_blocks)
       throw Error(ExitCode::bad_input, here, ": with it there are ", block + repeat, " blocks, and the most is ",
                   max_blocks, "; make \"repeat\" smaller");
-    }
     for (std::int64_t i = 0; i < repeat; ++i, ++block) {
       for (const char* role : {"mixer", "mlp"}) {
         if (!entry.contains(role)) continue;
@@ -112,10 +111,9 @@ void Model::add_retrieval(const json& config, const std::string& where, const Pa
     throw Error(ExitCode::bad_input, where, ": this network is its own list of blocks; take \"blocks\" out");
   refuse_unknown_keys(config["retrieval"], {"tokens", "jumps", "beta", "source", "leak"}, where);
   RetrievalNetwork network = parse_retrieval_network(config["retrieval"], {}, where);
-  if (width_ < network.width) {
+  if (width_ < network.width)
     throw Error(ExitCode::bad_input, "model.d_model: ", where, " needs at least ", network.width,
                 " channels, and there are ", width_, "; make it larger");
-  }
   network.width = static_cast<int>(width_);
   int place = 0;
   for (const WrittenBlock& written : retrieval_blocks(network)) {
@@ -137,9 +135,8 @@ void Model::add_memory(const json& config, const std::string& where, const Param
 
 Branch& Model::add_branch(const json& config, const std::string& where, int block, const char* role,
                           const ParameterScope& root) {
-  if (!config.is_object() || !config.contains("kind") || !config["kind"].is_string()) {
+  if (!config.is_object() || !config.contains("kind") || !config["kind"].is_string())
     throw Error(ExitCode::bad_input, where, ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
-  }
   json filled = config;
   const std::string kind = filled["kind"].get<std::string>();
   filled.erase("kind");
@@ -240,10 +237,9 @@ Var Model::look_up(Tape& tape, const Tensor& tokens) const {
 // Computes embeddings for the places, too, and ignores them, so that all shapes are those of the sequence.
 Var Model::embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped) {
   if (!memory_) return look_up(tape, tokens);
-  if (tokens.shape[1] <= places()) {
+  if (tokens.shape[1] <= places())
     throw Error(ExitCode::bad_input, "a sequence of ", tokens.shape[1], " tokens leaves nothing behind ", places(),
                 " memory tokens; make it longer");
-  }
   return prepend_tokens(tape, memory_->memory_tokens(tape, dropped, 0), behind_places(tape, look_up(tape, tokens)));
 }
 

@@ -7,9 +7,8 @@ namespace afterglow {
 
 namespace {
 void check_rank(std::size_t rank) {
-  if (rank > static_cast<std::size_t>(Shape::max_rank)) {
+  if (rank > static_cast<std::size_t>(Shape::max_rank))
     throw Error(ExitCode::failure, "a tensor has ", rank, " axes; at most 5 are supported");
-  }
 }
 }  // namespace
 

@@ -21,17 +21,15 @@ std::size_t size_of(DType dtype) { return types[static_cast<std::size_t>(dtype)]
 const char* name_of(DType dtype) { return types[static_cast<std::size_t>(dtype)].name; }
 
 Tensor Tensor::reshaped(const Shape& extents) const {
-  if (!contiguous() || extents.elements() != elements()) {
+  if (!contiguous() || extents.elements() != elements())
     throw Error(ExitCode::failure, "cannot view ", shape.text(), " as ", extents.text(),
                 contiguous() ? ": the numbers of elements differ" : ": the rows are strided");
-  }
   return Tensor(data, extents, dtype);
 }
 
 Tensor Tensor::column_range(std::int64_t begin, std::int64_t count) const {
-  if (begin < 0 || count < 0 || begin + count > columns()) {
+  if (begin < 0 || count < 0 || begin + count > columns())
     throw Error(ExitCode::failure, "columns ", begin, " to ", begin + count, " are outside ", shape.text());
-  }
   Tensor view(static_cast<std::byte*>(data) + begin * static_cast<std::int64_t>(size_of(dtype)), shape.with_last(count),
               dtype);
   view.row_stride = row_stride;
@@ -39,9 +37,8 @@ Tensor Tensor::column_range(std::int64_t begin, std::int64_t count) const {
 }
 
 Tensor Tensor::at(std::int64_t i) const {
-  if (!contiguous() || shape.rank() == 0 || i < 0 || i >= shape[0]) {
+  if (!contiguous() || shape.rank() == 0 || i < 0 || i >= shape[0])
     throw Error(ExitCode::failure, "index ", i, " is outside the first axis of ", shape.text());
-  }
   const Shape inner = shape.tail();
   return Tensor(static_cast<std::byte*>(data) + i * inner.elements() * static_cast<std::int64_t>(size_of(dtype)), inner,
                 dtype);

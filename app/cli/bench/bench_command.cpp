@@ -339,9 +339,8 @@ std::vector<Case> all_cases(const Setup& setup) {
   }
   const std::string trace = "trace ssm-ska, 64 tokens";
   cases.push_back({trace, Asked::nothing, [&, trace] { bench_trace(trace, find_preset("ssm-ska"), setup); }});
-  for (const CausesCase& of : causes_cases) {
+  for (const CausesCase& of : causes_cases)
     cases.push_back({of.name, Asked::within, [&] { bench_causes(of, find_preset("ssm-ska"), setup); }});
-  }
   for (const LayerKind& kind : layer_kinds()) {
     for (const LayerBenchmark& sizes : kind.benchmarks) {
       if (sizes.variant == eight_heads) continue;
@@ -373,10 +372,9 @@ std::vector<Case> all_cases(const Setup& setup) {
                                   setup.output, setup.rows);
                      }});
   }
-  for (const HeadCase& sizes : head_cases) {
+  for (const HeadCase& sizes : head_cases)
     cases.push_back(
         {sizes.name, on_cpu && sizes.large ? Asked::whole : Asked::within, [&] { bench_head(sizes, setup); }});
-  }
   for (const PublishCase& of : publish_cases) {
     const bool is_large = of.changes.size() > 0;
     cases.push_back({of.name, is_large ? Asked::whole : Asked::within,  // takes half a minute
@@ -401,9 +399,8 @@ std::vector<Case> all_cases(const Setup& setup) {
     }
   }
   cases.push_back({"generate", Asked::whole, [&] { bench_generate(setup); }});
-  for (const int n : {24, 56, 128, 256, 512, 1024}) {
+  for (const int n : {24, 56, 128, 256, 512, 1024})
     cases.push_back({"eigenvalues " + std::to_string(n), Asked::beginning, [&, n] { bench_eigenvalues(n, setup); }});
-  }
   return cases;
 }
 
@@ -432,10 +429,9 @@ json read_earlier(const std::filesystem::path& file) {
   json result = read_json(file);
   const bool is_result = result.is_object() && result.value("rows", json()).is_array() &&
                          result.value("device", json()).is_string() && result.value("precision", json()).is_string();
-  if (!is_result || std::ranges::none_of(result["rows"], is_time)) {
+  if (!is_result || std::ranges::none_of(result["rows"], is_time))
     throw Error(ExitCode::bad_input, file.string(),
                 " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
-  }
   return result;
 }
 

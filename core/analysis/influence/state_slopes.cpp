@@ -47,10 +47,9 @@ void put_part_of_rows(std::vector<double>& rows, const std::vector<double>& own,
                       std::size_t parts) {
   const std::size_t width = own.size() / tokens, columns = width * parts;
   rows.resize(tokens * columns);
-  for (std::size_t t = 0; t < tokens; ++t) {
+  for (std::size_t t = 0; t < tokens; ++t)
     std::copy_n(own.begin() + static_cast<std::ptrdiff_t>(t * width), width,
                 rows.begin() + static_cast<std::ptrdiff_t>(t * columns + part * width));
-  }
 }
 
 ScanSlopes scan_slopes(const ScanHead& head) {

@@ -57,12 +57,10 @@ void CpuBackend::gated_heads_backward(const Tensor& x, const Tensor& z, const Te
         pull *= scale * scale * scale / static_cast<T>(width);
         for (std::int64_t p = 0; p < width; ++p) {
           const T factor = w ? w[p] * scale : T{1};
-          if (dx.wanted()) {
+          if (dx.wanted())
             put(row_of<T>(dx.tensor, i) + p, up[p] * gate[p] * sigmoid(gate[p]) * factor - in[p] * pull, dx.accumulate);
-          }
-          if (dz.wanted()) {
+          if (dz.wanted())
             put(row_of<T>(dz.tensor, row) + column + p, up[p] * in[p] * factor * silu_slope(gate[p]), dz.accumulate);
-          }
         }
       }
     };

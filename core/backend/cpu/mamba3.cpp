@@ -173,10 +173,9 @@ void CpuBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, co
             const std::int64_t at = (r * heads + h) * pairs + i;
             const T angle = theta.as<T>()[at];
             turn_pair(straight.data() + 2 * i, std::cos(angle), -std::sin(angle));
-            if (dtheta.wanted()) {
+            if (dtheta.wanted())
               put(dtheta.tensor.as<T>() + at, up[2 * i + 1] * out[2 * i] - up[2 * i] * out[2 * i + 1],
                   dtheta.accumulate);
-            }
           }
           ArrayMap<T>(sums + h * states, states) += straight;
           of_heads += straight;

@@ -139,9 +139,8 @@ void CpuBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> we
 
 void CpuBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) {
   if (!c.wanted()) return;
-  for (std::size_t i = 0; i < a.size(); ++i) {
+  for (std::size_t i = 0; i < a.size(); ++i)
     gemm(false, false, 1.0, a[i], b[i], i > 0 || c.accumulate ? 1.0 : 0.0, c.tensor);
-  }
 }
 
 void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad> dweights,

@@ -348,9 +348,8 @@ void CpuBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeIn
   with_type(dy, [&]<class T>(T) {
     pool_.for_each(s.batch * s.heads * s.groups,
                    [&](std::int64_t i) { reverse_group<T>(config, in, s, saved, i, dy, workspace, out.q); });
-    if (out.z.wanted() || out.v.wanted() || out.length.wanted() || out.left.wanted()) {
+    if (out.z.wanted() || out.v.wanted() || out.length.wanted() || out.left.wanted())
       pool_.for_each(s.batch * s.heads, [&](std::int64_t i) { reverse_head<T>(in, s, saved, workspace, i, out); });
-    }
     reverse_head_scalars<T>(s, workspace, out);
   });
 }

@@ -107,10 +107,9 @@ struct ConvStrip {
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t later = std::min(width, length - r % length);
       Pack<T> sum = Pack<T>::Zero();
-      for (std::int64_t lag = 0; lag < later; ++lag) {
+      for (std::int64_t lag = 0; lag < later; ++lag)
         sum += first_lanes(taps + (width - 1 - lag) * channels + channel, count) *
                pack(slopes + (r + lag - begin) * lanes<T>);
-      }
       put_first_lanes(row_of<T>(dx.tensor, r) + channel, count, sum, dx.accumulate);
     }
   }

@@ -70,10 +70,9 @@ struct Head {
   T step(std::int64_t t) const { return dt ? dt[t * dt_stride] : T{1}; }
   /// decays[t] = a_t for every token, in float64.
   void fill_decays(double* decays) const {
-    for (std::int64_t t = 0; t < tokens; ++t) {
+    for (std::int64_t t = 0; t < tokens; ++t)
       decays[t] =
           log_decay ? static_cast<double>(log_decay[t * log_decay_stride]) : -rate * static_cast<double>(step(t));
-    }
     Eigen::Map<Eigen::ArrayXd, Eigen::Aligned64> all(decays, tokens);
     all = all.exp();
   }

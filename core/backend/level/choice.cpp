@@ -13,10 +13,9 @@ const CpuLevel& choose_level(std::span<const CpuLevel> levels, std::string_view 
     if (level.is_supported) best = &level;
     names += (names.empty() ? "" : ", ") + std::string(level.name);
   }
-  if (best == nullptr) {
+  if (best == nullptr)
     throw Error(ExitCode::failure, "this processor is older than ", levels.front().name,
                 ", for which the program was built; build it from source on this machine");
-  }
   if (wanted.empty()) return *best;
   for (const CpuLevel& level : levels) {
     if (level.name != wanted && !level.name.ends_with("-" + std::string(wanted))) continue;

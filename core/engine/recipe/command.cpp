@@ -76,15 +76,13 @@ bool is_live(const Command& command) {
 }
 
 Command parse_command(const nlohmann::json& json) {
-  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string())
     throw Error(ExitCode::bad_input, "a command is an object with a \"name\", such as {\"name\": \"run\"}; got ",
                 json.dump().substr(0, 80));
-  }
   Command command{json["name"].get<std::string>(), json.value("value", nlohmann::json::object()).dump()};
-  if (!find_command(command.name)) {
+  if (!find_command(command.name))
     throw Error(ExitCode::bad_input, "there is no command \"", command.name,
                 "\"; `afterglow info --json` lists them all");
-  }
   return command;
 }
 

@@ -135,10 +135,9 @@ class LessonReader {
              ". A line that goes on with the text above is indented");
     }
     if (lesson_.title.empty()) refuse("the lesson's title comes first, as `# Forgetting is a circle`");
-    if (found->is_of_head != lesson_.steps.empty()) {
+    if (found->is_of_head != lesson_.steps.empty())
       refuse(found->is_of_head ? std::string(name) + ": belongs before the first step"
                                : std::string(name) + ": belongs to a step; begin one with `## Title`");
-    }
     lines().push_back({found->word, std::move(text), place_});
     is_in_line_ = true;
     ends_paragraph_ = false;

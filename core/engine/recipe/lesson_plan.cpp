@@ -201,21 +201,19 @@ class LessonState {
   void run(const LessonStretch& stretch) {
     require_run();
     const std::int64_t target = stretch.is_to ? stretch.steps : step_ + stretch.steps;
-    if (target > last_step()) {
+    if (target > last_step())
       throw Error(ExitCode::bad_input, "the run ends at step ", last_step(), ", before step ", target,
                   "; raise it with `set: steps = ", target, "`");
-    }
     step_ = target;
     deeds_.push_back({LessonDeed::Kind::send, {"run_to", json{{"step", step_}}.dump()}});
     deeds_.push_back(reach());
   }
 
   void command(Command command) {
-    if (std::ranges::find(unrepeatable, command.name) != unrepeatable.end()) {
+    if (std::ranges::find(unrepeatable, command.name) != unrepeatable.end())
       throw Error(ExitCode::bad_input, "a lesson does not give the command ", command.name,
                   ": it could not be repeated exactly; write `run: to 600` or `set: preset = "
                   "tiny ; learning_rate = 1e-3`");
-    }
     require_run();
     view(std::move(command));
   }

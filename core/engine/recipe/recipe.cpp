@@ -65,9 +65,8 @@ std::vector<TimedCommand> parse_commands(const json& list, const std::string& wh
   for (const json& entry : list) {
     const std::string here = where + "[" + std::to_string(commands.size()) + "]";
     const std::int64_t step = get_integer(entry, "step", std::nullopt, 0, max_steps, here);
-    if (!commands.empty() && step < commands.back().step) {
+    if (!commands.empty() && step < commands.back().step)
       throw Error(ExitCode::bad_input, here, ".step: commands must be in the order of their steps");
-    }
     commands.push_back({step, parse_command(entry)});
   }
   return commands;
@@ -182,10 +181,9 @@ Recipe parse_recipe(const json& source, const std::string& where) {
   if (source.contains("view") && !source["view"].is_object())
     throw Error(ExitCode::bad_input, where, ".view: expected an object, as an exported figure carries it");
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
-  if (version != 1) {
+  if (version != 1)
     throw Error(ExitCode::bad_input, where, ".version: this program reads version 1, the recipe is version ", version,
                 "; use a newer program");
-  }
   for (const char* part : {"model", "task"}) {
     if (!source.contains(part)) throw Error(ExitCode::bad_input, where, ": the field \"", part, "\" is missing");
   }
@@ -224,10 +222,9 @@ json to_json(const Recipe& recipe) {
     training[spec.key] = spec.is_integer() ? json(static_cast<std::int64_t>(value)) : json(value);
   }
   json commands = json::array();
-  for (const TimedCommand& timed : recipe.commands) {
+  for (const TimedCommand& timed : recipe.commands)
     commands.push_back(
         {{"step", timed.step}, {"name", timed.command.name}, {"value", json::parse(timed.command.value)}});
-  }
   json result = {{"version", 1},          {"name", recipe.name}, {"title", recipe.title}, {"seed", recipe.seed},
                  {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
   if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
@@ -338,9 +335,8 @@ void require_field(const json& recipe, const std::string& key) {
 
 void apply_assignment(json& recipe, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0) {
+  if (equals == std::string::npos || equals == 0)
     throw Error(ExitCode::usage, "--set ", assignment, ": expected key=value, for example learning_rate=1e-3");
-  }
   std::string key = assignment.substr(0, equals);
   const std::string text = assignment.substr(equals + 1);
   if (!is_utf8(assignment)) throw Error(ExitCode::usage, "--set ", assignment, ": this is not UTF-8 text");

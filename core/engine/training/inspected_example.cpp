@@ -33,10 +33,9 @@ Example inspected_example(const InspectionSetup& setup, const Task& own, std::ui
   const std::unique_ptr<Task> other = other_task(setup, own, vocab);
   Example example = (other ? *other : own).example(seed, setup.index, Split::held_out);
   if (setup.tokens.empty()) return example;
-  if (setup.tokens.size() != example.tokens.size()) {
+  if (setup.tokens.size() != example.tokens.size())
     throw Error(ExitCode::bad_input, "an inspected sequence of this task has ", example.tokens.size(), " tokens, not ",
                 setup.tokens.size());
-  }
   for (const int token : setup.tokens) {
     if (token < 0 || token >= vocab)
       throw Error(ExitCode::bad_input, "token ", token, " is outside the vocabulary of ", vocab);

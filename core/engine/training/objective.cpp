@@ -30,10 +30,9 @@ TrainingMemory Objective::memory() const {
 std::vector<Setting> Objective::settings() const {
   std::vector<Setting> all;
   if (memory_ == nullptr) return all;
-  for (const LayerSetting& own : memory_->settings()) {
+  for (const LayerSetting& own : memory_->settings())
     all.push_back({std::string(scope) + own.key, "memory " + own.label, "", own.meaning, own.value, own.minimum,
                    own.maximum, 0, own.logarithmic, own.integer});
-  }
   return all;
 }
 
@@ -47,11 +46,10 @@ void Objective::restore_memory(Backend& backend, DType dtype, const TrainingMemo
   if (memory_ == nullptr) return;
   const SpectralMemoryConfig& config = memory_->config();
   const std::int64_t appended = memory_->appended_after(step), wanted = std::min(appended, config.depth) * config.width;
-  if (memory.appended != appended || static_cast<std::int64_t>(memory.rows.size()) != wanted) {
+  if (memory.appended != appended || static_cast<std::int64_t>(memory.rows.size()) != wanted)
     throw Error(ExitCode::bad_input, "the memory of training holds ", memory.rows.size(), " numbers of ",
                 memory.appended, " steps, but after ", step, " steps it has ", wanted,
                 "; the file was changed by hand or is damaged");
-  }
   memory_->assign(memory.rows, memory.appended);
   if (memory_->refresh(backend, dtype)) has_changed_ = true;
 }
@@ -59,13 +57,12 @@ void Objective::restore_memory(Backend& backend, DType dtype, const TrainingMemo
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, ParameterStore& store) {
   std::unique_ptr<Task> task = make_task(recipe.task);
   const bool of_numbers = task->windows() != nullptr;
-  if (of_numbers != is_forecaster(recipe.model)) {
+  if (of_numbers != is_forecaster(recipe.model))
     throw Error(
         ExitCode::bad_input,
         of_numbers
             ? "the task forecast needs a model that forecasts; set model.kind to spectral_memory or dlinear"
             : "this model forecasts series, but the task " + task->name() + " has tokens; take the task forecast");
-  }
   if (of_numbers && recipe.recompute > 0)
     throw Error(ExitCode::bad_input, "recompute: not available for a model that forecasts; leave the field out");
   if (of_numbers) return std::make_unique<ForecastObjective>(recipe, std::move(task), store);

@@ -50,10 +50,9 @@ void require_room_for(const ParameterStore& declared, const Backend& backend, DT
 
 std::vector<Setting> settings_in(const Recipe& recipe, const Objective& objective) {
   std::vector<Setting> all;
-  for (const SettingSpec& spec : training_settings()) {
+  for (const SettingSpec& spec : training_settings())
     all.push_back({spec.key, spec.label, "", spec.meaning, get_setting(recipe.training, spec.key), spec.minimum,
                    spec.maximum, 0, spec.logarithmic, spec.is_integer()});
-  }
   const std::vector<Setting> own = objective.settings();
   all.insert(all.end(), own.begin(), own.end());
   for (Setting& setting : all) setting.initial = setting.value;

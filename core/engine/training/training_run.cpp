@@ -179,9 +179,8 @@ void TrainingRun::apply(const Command& command) {
 }
 
 void TrainingRun::apply_due_commands() {
-  while (next_command_ < recipe_.commands.size() && recipe_.commands[next_command_].step <= step()) {
+  while (next_command_ < recipe_.commands.size() && recipe_.commands[next_command_].step <= step())
     apply(recipe_.commands[next_command_++].command);
-  }
 }
 
 /// A command of this name that acts on the next step.

@@ -141,11 +141,10 @@ std::string long_table(const Figure& figure, const std::vector<Column>& columns)
                     (has_modes ? ",mode\r\n" : "\r\n");
   for (const Column& column : columns) {
     const std::string name = csv_field(column.name);
-    for (const Row& row : column.rows) {
+    for (const Row& row : column.rows)
       out += name + "," + shortest(row.x) + "," + shortest(row.y) + "," +
              (std::isnan(row.size) ? "" : shortest(row.size)) + (has_modes ? "," : "") +
              (row.mode >= 0 ? std::to_string(row.mode) : "") + "\r\n";
-    }
   }
   return out;
 }

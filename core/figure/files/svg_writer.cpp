@@ -166,10 +166,9 @@ class SvgCanvas : public Canvas {
     if (style.anchor == Anchor::end) out_ += " text-anchor=\"end\"";
     if (style.face == FontFace::semibold) out_ += " font-weight=\"600\"";
     if (style.face == FontFace::mono) out_ += attribute("font-family", mono);
-    if (style.rotation != 0) {
+    if (style.rotation != 0)
       out_ += attribute("transform",
                         "rotate(" + number(-style.rotation) + " " + number(place.x) + " " + number(place.y) + ")");
-    }
     out_ += ">";
   }
 
@@ -185,10 +184,9 @@ class SvgCanvas : public Canvas {
 
   static std::string rect_path(const Rect& r, double radius) {
     const double c = std::clamp(radius, 0.0, std::min(r.width, r.height) / 2);
-    if (c <= 0) {
+    if (c <= 0)
       return "M" + number(r.x) + " " + number(r.y) + "H" + number(r.right()) + "V" + number(r.bottom()) + "H" +
              number(r.x) + "Z";
-    }
     const std::string arc = "A" + number(c) + " " + number(c) + " 0 0 1 ";
     return "M" + number(r.x + c) + " " + number(r.y) + "H" + number(r.right() - c) + arc + number(r.right()) + " " +
            number(r.y + c) + "V" + number(r.bottom() - c) + arc + number(r.right() - c) + " " + number(r.bottom()) +

@@ -109,11 +109,10 @@ void draw_frame(const Painter& p) {
   draw_x_ticks(p);
   draw_y_ticks(p);
   if (!p.layout.is_bare) draw_axis_titles(p);
-  for (const TextLine& line : p.layout.titles) {
+  for (const TextLine& line : p.layout.titles)
     p.text(line.place, line.text, line.is_subtitle ? p.theme.dim : p.theme.text,
            line.is_subtitle ? p.m.text : p.m.title, Anchor::start,
            line.is_subtitle ? FontFace::regular : FontFace::semibold);
-  }
   p.canvas.end_group();
 }
 
@@ -121,9 +120,8 @@ void draw_color_bars(const Painter& p, FigureGeometry& geometry) {
   for (const ColorBarLayout& bar : p.layout.color_bars) {
     const auto& map = std::get<HeatMap>(p.figure.series[bar.series]);
     std::vector<Color> colors;
-    for (int i = 0; i < color_bar_steps; ++i) {
+    for (int i = 0; i < color_bar_steps; ++i)
       colors.push_back(map_color(p.theme, map.map, 1 - (i + 0.5) / color_bar_steps));
-    }
     p.canvas.begin_group("color bar");
     p.canvas.color_grid(bar.bar, color_bar_steps, 1, colors);
     p.canvas.stroke_rect(bar.bar, 0, p.hairline(p.theme.hairline));

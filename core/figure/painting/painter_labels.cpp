@@ -37,9 +37,8 @@ std::optional<Point> curve_end(const Painter& p, const Line& line) {
       const Point a = place(last - 1), b = place(last);
       const double t = b.x > a.x ? std::clamp((plot.right() - a.x) / (b.x - a.x), 0.0, 1.0) : 0;
       const double height = a.y + t * (b.y - a.y);
-      if (std::isfinite(height) && height >= plot.y - 1 && height <= plot.bottom() + 1) {
+      if (std::isfinite(height) && height >= plot.y - 1 && height <= plot.bottom() + 1)
         return Point{a.x + t * (b.x - a.x), std::clamp(height, plot.y, plot.bottom())};
-      }
     }
   }
   for (std::size_t back = 0; back < std::min<std::size_t>(last, 4096); ++back) {

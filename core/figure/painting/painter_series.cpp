@@ -221,9 +221,8 @@ void draw_dot(const Painter& p, const ScatterPoint& point, const Scatter& scatte
   }
   draw_marker(p, shape, place, radius, color, scatter.is_outlined);
   const bool is_picked = !point.id.empty() && (point.id == p.view.selected || point.id == p.view.hovered);
-  if (point.ring || is_picked) {
+  if (point.ring || is_picked)
     p.canvas.stroke_circle(place, radius + 3.5 * p.m.unit, {p.theme.text, 1.4 * p.m.line, Dash::solid});
-  }
 }
 
 // ---- lines

@@ -45,10 +45,9 @@ MappedTensors::MappedTensors(const std::filesystem::path& path) : file_(mapped(p
   const Bytes data = part_of(bytes(), begin, bytes().size() - begin, path.string());
   Header header = parse_header(text, data.size(), path.string());
   metadata_ = std::move(header.metadata);
-  for (HeaderEntry& entry : header.entries) {
+  for (HeaderEntry& entry : header.entries)
     tensors_.push_back({std::move(entry.name), entry.type, std::move(entry.other_type), std::move(entry.shape),
                         part_of(data, entry.begin, entry.end - entry.begin, path.string())});
-  }
 }
 
 }  // namespace afterglow

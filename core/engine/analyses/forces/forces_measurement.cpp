@@ -193,10 +193,9 @@ std::vector<HeadOperator> ForcesMeasurement::operators_at(const std::vector<doub
     if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
     const std::string name = parts[part].scope + ".A_w";
     const std::int64_t rank = read.shape(name).last();
-    for (int head = 0; head < parts[part].heads; ++head) {
+    for (int head = 0; head < parts[part].heads; ++head)
       operators.push_back({static_cast<int>(part), head, static_cast<int>(rank),
                            read.tail(name, head, parts[part].heads, rank * rank)});
-    }
   }
   return operators;
 }

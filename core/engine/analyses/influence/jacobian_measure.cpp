@@ -118,9 +118,8 @@ bool JacobianMeasure::advance() {
 std::vector<NormEstimate> JacobianMeasure::norms() const {
   std::vector<NormEstimate> norms;
   const auto size = static_cast<std::size_t>(directions_ * width_);
-  for (std::size_t block = 0; block < plan_.blocks.size(); ++block) {
+  for (std::size_t block = 0; block < plan_.blocks.size(); ++block)
     norms.push_back(spectral_norm_from_rows({found_.data() + block * size, size}, directions_, width_, complete_));
-  }
   return norms;
 }
 

@@ -320,10 +320,9 @@ void PatchMeasurement::follow_paths() {
   path_pieces_.pop_front();
   const auto with = paths_.run(pair_, piece.senders, piece.receiver, 1.0),
              without = paths_.run(pair_, piece.senders, piece.receiver, 0.0);
-  for (std::size_t i = 0; i < piece.senders.size(); ++i) {
+  for (std::size_t i = 0; i < piece.senders.size(); ++i)
     now_.paths[piece.senders[i] * now_.parts.size() + piece.receiver] =
         restored_share(now_.pair.clean_measure, measured(pair_, without[i]), measured(pair_, with[i])) + 0.0;
-  }
 }
 
 AnalysisInfo patch_row() {

@@ -212,11 +212,10 @@ void LayerRace::advance_steps(Candidate& c) {
 }
 
 void LayerRace::advance_tail(Candidate& c, const SequenceMap& map) {
-  if (!c.measure) {
+  if (!c.measure)
     c.measure = std::make_unique<JacobianMeasure>(
         tape_, dtype_, input_, std::vector<std::uint8_t>(static_cast<std::size_t>(config_.tokens), 1), map,
         plan(*c.layer));
-  }
   if (c.measure->advance()) return;
   fill_tail(c.entry.tail, plan(*c.layer).blocks, c.measure->norms());
   c.measure.reset();
@@ -244,10 +243,9 @@ bool LayerRace::advance() {
   using Stage = Candidate::Stage;
   auto next = std::find_if(contestants_.begin(), contestants_.end(),
                            [](const Candidate& c) { return c.stage == Stage::tail || c.stage == Stage::steps; });
-  if (next == contestants_.end()) {
+  if (next == contestants_.end())
     next = std::find_if(contestants_.begin(), contestants_.end(),
                         [](const Candidate& c) { return c.stage == Stage::recall; });
-  }
   if (next == contestants_.end()) return false;
   try {
     advance(*next);

@@ -72,13 +72,12 @@ TransplantView measure_transplant(Trainer& trainer, const InspectionSetup& setup
   view.pair = view_of(pair, logits[0], logits[1], trainer.task());
   view.share = restored_share(measured(pair, logits[0]), measured(pair, logits[1]), measured(pair, logits[2]));
   read_answers(logits, trainer.task(), view);
-  for (const HeldMatrix& matrix : seen.matrices) {
+  for (const HeldMatrix& matrix : seen.matrices)
     view.parts.push_back({matrix.name,
                           static_cast<int>(matrix.rows),
                           static_cast<int>(matrix.columns),
                           {matrix.clean.begin(), matrix.clean.end()},
                           {matrix.corrupted.begin(), matrix.corrupted.end()}});
-  }
   return view;
 }
 

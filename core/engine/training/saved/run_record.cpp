@@ -124,9 +124,8 @@ void RunRecord::append(const StepResult& result) {
   accuracy_.append(result.accuracy);
   learning_rate_.append(result.learning_rate);
   gradient_norm_.append(result.gradient_norm);
-  for (std::size_t i = 0; i < layer_norms_.size(); ++i) {
+  for (std::size_t i = 0; i < layer_norms_.size(); ++i)
     layer_norms_[i].append(i < result.layer_gradient_norms.size() ? result.layer_gradient_norms[i] : 0.0);
-  }
 }
 
 void RunRecord::add_held_out(std::int64_t step, double value) {

@@ -180,9 +180,8 @@ void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }
 
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads) {
   if (device == "cpu") return make_cpu_backend(threads);
-  if (device != "cuda" && device != "auto") {
+  if (device != "cuda" && device != "auto")
     throw Error(ExitCode::usage, "device \"", device, "\": choose auto, cpu or cuda");
-  }
   std::string why_not = "this program was built without CUDA";
   if (cuda_maker) {
     if (std::unique_ptr<Backend> backend = cuda_maker(&why_not)) return backend;

@@ -50,10 +50,9 @@ std::string metadata_of(const Snapshot& snapshot, const char* key) {
 
 std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
   const std::string text = metadata_of(snapshot, key);
-  if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos) {
+  if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos)
     throw Error(ExitCode::bad_input, snapshot.where, ": the metadata \"", key, "\" is \"", text,
                 "\"; expected a whole number");
-  }
   return std::stoll(text);
 }
 
@@ -141,11 +140,10 @@ void check_state(const Snapshot& snapshot, const std::string& prefix, const Para
     for (const char* group : groups) {
       const std::string name = prefix + group + parameter.name;
       const HostTensor& tensor = require_tensor(snapshot.file, name, snapshot.where);
-      if (tensor.type != StoredType::f32 || Shape(tensor.shape) != parameter.shape) {
+      if (tensor.type != StoredType::f32 || Shape(tensor.shape) != parameter.shape)
         throw Error(ExitCode::bad_input, snapshot.where, ": ", name, " is ", name_of(tensor.type), " ",
                     Shape(tensor.shape).text(), " but the recipe in the file asks for F32 ", parameter.shape.text(),
                     "; the file was changed by hand");
-      }
       for (const float value : to_floats(tensor)) {
         if (std::isfinite(value)) continue;
         throw Error(ExitCode::bad_input, snapshot.where, ": ", name,
