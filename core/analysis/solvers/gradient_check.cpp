@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/solvers/solver_steps.h"
 
 namespace afterglow {

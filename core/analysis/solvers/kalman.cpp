@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/analysis/linear_algebra/decompositions.h"
-#include "core/analysis/linear_algebra/row_major.h"
 #include "core/analysis/solvers/solver_steps.h"
 
 namespace afterglow {

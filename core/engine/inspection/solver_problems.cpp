@@ -8,7 +8,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/engine/inspection/layer_readings.h"
 #include "core/engine/training/trainer.h"
 #include "core/io/error.h"

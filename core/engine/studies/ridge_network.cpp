@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/backend/backend.h"
 #include "core/ops/ops.h"
 #include "core/random/random.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <span>
 
-#include "core/analysis/linear_algebra/row_major.h"
+#include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/solvers/gradient_check.h"
 #include "core/backend/parallel.h"
 #include "core/engine/studies/ridge_network.h"
