@@ -51,11 +51,10 @@ struct TextStretch {
 struct PaletteState {
   bool is_open = false, wants_focus = false;
   std::string text;
-  int chosen = 0;                          ///< line of the list
-  int generation = 0;                      ///< a new number makes the field reload its text
-  std::optional<TextStretch> selected{};   ///< when the field gets the keyboard focus: the first value of the example
-  std::optional<std::string> completed{};  ///< the typed path that `paths` go on with
-  std::vector<std::string> paths{};        ///< on the machine of the session
+  int chosen = 0;                         ///< line of the list
+  int generation = 0;                     ///< a new number makes the field reload its text
+  std::optional<TextStretch> selected{};  ///< when the field gets the keyboard focus: the first value of the example
+  std::vector<std::string> paths{};       ///< that go on with the typed one, on the machine of the session
 };
 
 /// The menu of a panel on a right click or the menu key.

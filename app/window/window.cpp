@@ -31,11 +31,9 @@ constexpr const char* unpacked = "$HOME/.local/afterglow";
 std::string installing_command(const std::string& host) {
   const std::string version = version_line().substr(version_line().find(' ') + 1);
   const std::string name = "afterglow-" + version + "-linux-x86_64.tar.zst";
-  std::filesystem::path archive = program_folder() / name;
-  if (!std::filesystem::exists(archive)) archive = program_folder().parent_path().parent_path() / name;
-  return (std::filesystem::exists(archive) ? "" : "with " + name + " of `./dev package` beside this program, ") +
-         "this copies it there: zstd -dcq " + shell_quoted(archive.string()) + " | ssh -- " + shell_quoted(host) +
-         " 'mkdir -p " + unpacked + " && tar -xC " + unpacked + " --strip-components=1'";
+  return "with " + name + " of `./dev package` this copies it there: zstd -dcq " +
+         shell_quoted((program_folder() / name).string()) + " | ssh -- " + shell_quoted(host) + " 'mkdir -p " +
+         unpacked + " && tar -xC " + unpacked + " --strip-components=1'";
 }
 
 /// The program that starts or finds the session there, and the name that the user gave it. Where `on` has a blank it

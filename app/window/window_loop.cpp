@@ -234,7 +234,6 @@ void WindowLoop::wait_for_reason() {
   while (!is_over()) {
     accessible_.serve();
     follow_line();
-    follow_paths();
     const double now = window_time();
     if (window_.take_input()) {
       frames_owed_ = frames_after_input;
@@ -418,18 +417,6 @@ void WindowLoop::follow_line() {
   if (std::exchange(told_save_, line.saved) != line.saved) add_note(page_, Severity::info, line.saved, window_time());
 }
 
-/// The palette completes paths of the session's machine.
-void WindowLoop::follow_paths() {
-  PaletteState& palette = page_.palette;
-  const std::optional<std::string> path = typed_path(palette.text);
-  if (!path || path == palette.completed) return;
-  std::optional<std::vector<std::string>> found = source_->paths(*path);
-  if (!found) return;
-  palette.paths = std::move(*found);
-  palette.completed = path;
-  frames_owed_ = std::max(frames_owed_, 1);
-}
-
 /// Where the snapshots of a session elsewhere go is asked once; a script that does not say it saves there.
 void WindowLoop::save_of_far_session(const Command& command) {
   json value = json::parse(command.value);
@@ -554,6 +541,10 @@ void WindowLoop::draw() {
   Frame frame{observation_, look_, page_, commands_, figures_, start};
   draw_page(frame);
   ask_frame(page_, lesson_returns_at(page_, last_input_));
+  if (const std::optional<std::string> path = typed_path(page_.palette.text)) {
+    page_.palette.paths = source_->paths(*path);
+    ask_frame(page_, start + 0.1);  // the answer may be on its way
+  }
   if (page_.is_locked) commands_.drop_controls();
   page_.asked = tour_ ? analyses_of(page_) | tour_->page.analyses() : analyses_of(page_);
   source_->request_analyses(page_.asked);

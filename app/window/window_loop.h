@@ -52,7 +52,6 @@ class WindowLoop {
   void follow_presenter();
   void follow_status();
   void follow_line();
-  void follow_paths();
   void save_of_far_session(const Command& command);
   void save_film(FilmForm form);
   void film_frame(double start);

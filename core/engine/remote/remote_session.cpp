@@ -132,12 +132,10 @@ class RemoteSession final : public ObservationSource {
     const std::lock_guard lock(mutex_);
     return state_;
   }
-  std::optional<std::vector<std::string>> paths(const std::string& beginning) override {
+  std::vector<std::string> paths(const std::string& beginning) override {
     const std::lock_guard lock(mutex_);
-    if (found_ && found_->beginning == beginning) return found_->paths;
-    is_sought_ = std::exchange(sought_, beginning) == beginning;
-    if (!is_sought_) wake();
-    return std::nullopt;
+    sought_ = beginning;
+    return found_.beginning == beginning ? found_.paths : std::vector<std::string>();
   }
 
  private:
@@ -238,8 +236,8 @@ class RemoteSession final : public ObservationSource {
     const Wish wish{std::exchange(credit_, 0), analyses_, now, "",
                     state_.round_trip == 0 || state_.round_trip > short_trip};
     if (wish.observations > 0 || std::exchange(told_, wish.analyses) != wish.analyses) line.send(encode(wish));
-    if (now - pinged_at_ < ping_interval && (sought_.empty() || is_sought_)) return;
-    is_sought_ = true;
+    if (now - pinged_at_ < ping_interval && told_sought_ == sought_) return;
+    told_sought_ = sought_;
     line.send(encode(Wish{0, wish.analyses, now, sought_, wish.is_slow}));
     state_.bytes_per_second = static_cast<double>(line.bytes_received() - pinged_bytes_) / (now - pinged_at_);
     pinged_bytes_ = line.bytes_received();
@@ -304,7 +302,7 @@ class RemoteSession final : public ObservationSource {
   void take(const Pong& pong) {
     const double measured = line_clock() - pong.sent_at;
     const std::lock_guard lock(mutex_);
-    if (!pong.beginning.empty()) found_ = pong;
+    found_ = pong;
     state_.round_trip = state_.round_trip > 0 ? 0.7 * state_.round_trip + 0.3 * measured : measured;
   }
 
@@ -355,9 +353,8 @@ class RemoteSession final : public ObservationSource {
   mutable std::uint64_t seen_ = 0;    // revision that the window has taken
   mutable std::uint32_t credit_ = 0;  // observations that the session may send
   LineState state_;
-  std::string sought_;     // beginning of paths of the far machine
-  bool is_sought_ = true;  // and the session has been asked
-  std::optional<Pong> found_;
+  std::string sought_, told_sought_;  // beginning of paths of the far machine: wanted, and asked for
+  Pong found_;
 
   // Of the thread alone.
   std::optional<Connection> connection_;

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,10 +37,8 @@ class ObservationSource {
   /// observations.
   virtual void request_analyses(AnalysisSet) {}
   virtual LineState line() const { return {}; }
-  /// `paths_beginning_with` on the session's machine; nothing until the answer has come.
-  virtual std::optional<std::vector<std::string>> paths(const std::string& beginning) {
-    return paths_beginning_with(beginning);
-  }
+  /// `paths_beginning_with` on the session's machine; none until the answer has come.
+  virtual std::vector<std::string> paths(const std::string& beginning) { return paths_beginning_with(beginning); }
 };
 
 }  // namespace afterglow
