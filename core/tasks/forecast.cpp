@@ -80,7 +80,7 @@ SeriesWindows built_in_series(std::int64_t length, std::int64_t horizon) {
   return {{"day, week", "day, beat", "half day"}, {}, std::move(values), length, horizon};
 }
 
-/// A slow clock announces a bump, whose sign is drawn anew after every eighth: a window that ends before the bump holds
+/// A slow clock announces a bump, whose sign turns after every eighth: a window that ends before the bump holds
 /// no sign of it, and only the rows before the window tell it. Behind the training part the last sign stays.
 SeriesWindows drifting_series(std::int64_t length, std::int64_t horizon) {
   constexpr std::int64_t rows = 24000, period = 48, regime = 8 * period;
@@ -89,7 +89,7 @@ SeriesWindows drifting_series(std::int64_t length, std::int64_t horizon) {
   Random random(7, task_design_stream, 1);
   double sign = 1;
   for (std::int64_t t = 0; t < rows; ++t) {
-    if (t % regime == 0 && t < rows * SeriesSplit().train / SeriesSplit().all()) sign = random.uniform() < 0.5 ? -1 : 1;
+    if (t % regime == 0 && t < rows * SeriesSplit().train / SeriesSplit().all()) sign = -sign;
     const double place = static_cast<double>(t % period - period / 2), clock = 2 * std::numbers::pi * place / period;
     values.push_back(std::cos(clock) + sign * height * std::exp(-0.5 * std::pow(place / width, 2)) +
                      0.1 * random.normal());

@@ -149,12 +149,6 @@ double residual_bound(SolverKind kind, double mu, double L, int i) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-int steps_to(double target, SolverKind kind, double mu, double L, int most) {
-  int i = 0;
-  while (i < most && !(residual_bound(kind, mu, L, i) <= target)) ++i;
-  return i;
-}
-
 std::vector<double> omega_schedule(double mu, double L, int iterations) {
   return steps::omegas<double>(mu, L, iterations);
 }

@@ -47,9 +47,6 @@ SolverRun run_solver(SolverKind kind, const RidgeProblem& problem, int iteration
 /// (1 - 1/√κ)^{i+1} (1 + (i+1)/√κ), attained at mu; conjugate gradient √κ/T_i(1/ρ). NaN for Cholesky.
 double residual_bound(SolverKind kind, double mu, double L, int i);
 
-/// The first i at which that bound is at most `target`, below `most`; else `most`.
-int steps_to(double target, SolverKind kind, double mu, double L, int most);
-
 /// ω_0 = 2, ω_i = 4/(4 - ρ² ω_{i-1}), ρ = (L - mu)/(L + mu); i = 0..iterations.
 std::vector<double> omega_schedule(double mu, double L, int iterations);
 /// ω*_1 = 2 (1 - √(1 - ρ²))/ρ², the limit of the schedule from above (lemma 3).

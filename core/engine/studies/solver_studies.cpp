@@ -21,14 +21,12 @@ constexpr int max_counts = 6;
 
 /// One head's random keys or queries, unit rows [T*D].
 std::vector<double> unit_rows(Random& random, int tokens, int width) {
-  std::vector<double> rows;
+  RowMajor rows(tokens, width);
   for (int t = 0; t < tokens; ++t) {
-    std::vector<double> row;
-    for (int i = 0; i < width; ++i) row.push_back(random.normal());
-    const double length = frobenius_norm(row);
-    for (const double value : row) rows.push_back(value / length);
+    for (int i = 0; i < width; ++i) rows(t, i) = random.normal();
+    rows.row(t).normalize();
   }
-  return rows;
+  return stored(rows);
 }
 
 std::vector<int> iteration_counts(int most) {
@@ -86,12 +84,13 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
       Random random(seed, task_design_stream, sequence);
       const std::vector<double> k = unit_rows(random, size.tokens, size.width),
                                 q = unit_rows(random, size.tokens, size.width);
-      std::vector<double> sum(width * width, 0.0), H(width * width), &most = worst[sequence];
+      RowMajor H = RowMajor::Zero(size.width, size.width);
+      std::vector<double>& most = worst[sequence];
       for (std::size_t at = 0; at < k.size(); at += width) {
-        for (std::size_t i = 0; i < width * width; ++i) sum[i] += k[at + i / width] * k[at + i % width];
-        const double norm = frobenius_norm(sum);
-        for (std::size_t i = 0; i < H.size(); ++i) H[i] = sum[i] / norm;
-        const RidgeProblem problem = bounded_problem(H, {q.data() + at, q.data() + at + width}, strength);
+        const Eigen::Map<const Eigen::VectorXd> key(k.data() + at, size.width);
+        H += key * key.transpose();
+        const RidgeProblem problem =
+            bounded_problem(stored(H / H.norm()), {q.data() + at, q.data() + at + width}, strength);
         const std::vector<double> residuals = run_solver(solver, problem, size.iterations, arithmetic).residuals;
         most.resize(residuals.size(), 0.0);
         for (std::size_t i = 0; i < residuals.size(); ++i)

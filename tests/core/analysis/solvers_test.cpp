@@ -210,16 +210,6 @@ TEST(Solvers, WholeBf16EndsAboveBf16) {
   EXPECT_LT(whole, 8) << "the residuals are still smaller than the queries";
 }
 
-TEST(Solvers, StepsToATargetAreTheFirstWhoseBoundReachesIt) {
-  for (const double kappa : {1.0, 5.0, 51.0}) {
-    const int steps = steps_to(1e-3, SolverKind::chebyshev, 1, kappa, 1000);
-    EXPECT_LE(residual_bound(SolverKind::chebyshev, 1, kappa, steps), 1e-3);
-    const double before = steps > 0 ? residual_bound(SolverKind::chebyshev, 1, kappa, steps - 1) : 1;
-    EXPECT_GT(before, 1e-3);
-  }
-  EXPECT_EQ(steps_to(1e-3, SolverKind::chebyshev, 1, 1e12, 50), 50) << "not within so many";
-}
-
 TEST(Solvers, RefuseWhatIsNoProblem) {
   RidgeProblem problem = bounded_problem({1, 0, 0, 1}, {1, 1}, 0.1);
   EXPECT_TRUE(is_solvable(problem));

@@ -244,13 +244,14 @@ Figure system_kappa_figure(const Observation& observation, const Selection& sele
 /// How many steps the κ of each token asks for, beside the layer's own number.
 Figure steps_figure(const Observation& observation, const Selection& selection) {
   constexpr double target = 1e-3;
-  constexpr int most = 1000;
   Figure figure = system_figure(observation, "steps", "Steps that κ asks for", "steps of Chebyshev");
   figure.y.scale = Scale::linear;
   figure.subtitle += " · until |r|/|q| is at most " + number_text(target, 1);
   add_system_heads(figure, observation, selection, [](const HeadConditioning& head, std::size_t i) {
-    return steps_to(target, SolverKind::chebyshev, head.smallest[i] + head.ridge[i], head.largest[i] + head.ridge[i],
-                    most);
+    int step = 0;
+    const double mu = head.smallest[i] + head.ridge[i], L = head.largest[i] + head.ridge[i];
+    while (step < 1000 && residual_bound(SolverKind::chebyshev, mu, L, step) > target) ++step;
+    return step;
   });
   const int own = observation.solvers->own_iterations;
   if (own >= 0) add_level(figure, own, "r of the layer", Role::accent, Dash::dashed);
