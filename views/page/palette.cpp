@@ -73,7 +73,7 @@ std::optional<json> typed_value(std::string_view typed, const json& example) {
     std::replace(key.begin(), key.end(), '.', '/');
     const json::json_pointer place("/" + key);
     const std::optional<json> field =
-        is_quoted ? json(text) : typed_field(text, example.contains(place) ? example[place] : json());
+        is_quoted && text.empty() ? json("") : typed_field(text, example.contains(place) ? example[place] : json());
     if (!field) return std::nullopt;
     value[place] = *field;
     text.clear();

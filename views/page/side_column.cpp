@@ -148,24 +148,19 @@ double draw_comparison(Frame& frame, const Rect& area) {
   return y + frame.px(34) - area.y;
 }
 
-/// The notes of the run; a click changes one.
+/// The notes of the run with their steps or tokens; a click changes one.
 double draw_note_list(Frame& frame, const Rect& area) {
-  const Theme& theme = *frame.look.theme;
-  FigureCanvas canvas = frame.look.canvas();
   double y = area.y + section_head(frame, area, "Notes");
   for (std::size_t i = 0; i < frame.seen().notes.size(); ++i) {
     const RunNote& note = frame.seen().notes[i];
-    const std::string where = note.token >= 0 ? note.label + "  " : grouped_number(note.step) + "  ";
-    const std::vector<std::string> lines =
-        wrapped_text(canvas, where + note.text, area.width, frame.px(small_size), FontFace::regular, 3);
-    const double height = frame.px(17) * static_cast<double>(lines.size()) + frame.px(3);
+    const Rect row{area.x, y, area.width, frame.px(23)};
     ImGui::PushID(static_cast<int>(i));
-    const Press press = press_area("note", {area.x, y, area.width, height});
+    const Press press = press_area("note", row);
     ImGui::PopID();
-    text_lines(frame.look, canvas, {area.x, y, area.width, 0}, lines, frame.px(17),
-               {small_size, FontFace::regular, press.hovered ? theme.text : theme.dim, Anchor::start});
+    y += draw_fact(frame, row, note.text, note.token < 0 ? grouped_number(note.step) : note.label,
+                   frame.look.theme->text, FontFace::mono);
+    if (press.hovered) hint_box(frame, row, note.text);
     if (press.clicked) frame.commands.send("palette", {{"text", typed_note(frame.seen().notes, i + 1)}});
-    y += height;
   }
   return y - area.y;
 }
