@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "core/analysis/solvers/solvers.h"
 #include "core/engine/analyses/requested_study.h"
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/causes/hook_passes.h"
@@ -119,17 +120,11 @@ Recipe recipe_of(const Recipe& recipe, const std::string& change) {
   return changed_recipe(recipe, {change}, "microscope, " + change);
 }
 
-double norm_of(std::span<const double> values) {
-  double square = 0;
-  for (const double value : values) square += value * value;
-  return std::sqrt(square);
-}
-
 /// |a - b| / |a|; 0 if they are equal, even if |a| is 0.
 double distance_of(std::span<const double> a, std::span<const double> b) {
   double square = 0;
   for (std::size_t i = 0; i < a.size(); ++i) square += (a[i] - b[i]) * (a[i] - b[i]);
-  return square == 0 ? 0 : std::sqrt(square) / norm_of(a);
+  return square == 0 ? 0 : std::sqrt(square) / frobenius_norm(a);
 }
 
 /// The result of one operation of a pass.
