@@ -30,8 +30,8 @@ namespace {
 constexpr std::uint32_t most_ahead = 2;  // observations in flight, which also spares a slow line
 constexpr double ping_interval = 1;      // seconds; also the next two
 constexpr double longest_silence = 10, longest_login = 120;
-constexpr int longest_pause = 8000;  // milliseconds between two attempts to connect
-constexpr std::size_t most_complaint = 4096;
+constexpr int shortest_pause = 200, longest_pause = 8000;  // milliseconds between two attempts to connect
+constexpr std::size_t most_complaint = 4096, most_paths = 200;
 constexpr std::size_t most_save = std::size_t{4} << 30, most_bulk = std::size_t{256} << 20;  // bytes
 constexpr double short_trip = 0.02;  // seconds; of a longer one the line is slow
 
@@ -174,7 +174,7 @@ class RemoteSession final : public ObservationSource {
       } catch (const std::exception& error) {
         lose(error.what());
         while (is_refused_ && !is_closing_) wait(longest_pause);  // the session was stopped, or shows another window
-        if (std::exchange(has_seen_, false)) pause = 0;
+        if (std::exchange(has_seen_, false)) pause = shortest_pause;
         for (int waited = 0; waited < pause && !is_closing_; waited += 100) wait(100);
         pause = std::clamp(2 * pause, 500, longest_pause);
       }
@@ -303,6 +303,7 @@ class RemoteSession final : public ObservationSource {
     const double measured = line_clock() - pong.sent_at;
     const std::lock_guard lock(mutex_);
     found_ = pong;
+    found_.paths.resize(std::min(found_.paths.size(), most_paths));
     state_.round_trip = state_.round_trip > 0 ? 0.7 * state_.round_trip + 0.3 * measured : measured;
   }
 

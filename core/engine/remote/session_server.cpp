@@ -161,13 +161,15 @@ class SessionServer {
   void send_piece(ServedWindow& window) {
     const double now = line_clock();
     if (pieces_.empty() || !window.line.is_idle() || (window.is_slow && now < next_piece_at_)) return;
-    Piece& rest = pieces_.front();
+    const Piece& rest = pieces_.front();
     const Piece piece{rest.save, rest.bytes.substr(sent_bytes_, piece_bytes),
                       sent_bytes_ + piece_bytes >= rest.bytes.size()};
     window.line.send(encode(piece, window.parts));
     next_piece_at_ = now + static_cast<double>(piece.bytes.size()) / slow_rate;
     sent_bytes_ = piece.is_last ? 0 : sent_bytes_ + piece_bytes;
-    if (piece.is_last) pieces_.pop_front();
+    if (!piece.is_last) return;
+    pieces_.pop_front();
+    if (piece.save == 0) window.revision = ~0ULL;  // shows it also at rest
   }
 
   /// Without the trace, which is a thousand times as large as the rest and goes by and by.
