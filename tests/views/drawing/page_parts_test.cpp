@@ -179,6 +179,22 @@ TEST(Tabs, AreAllReachedWithOneClickAndNeverMove) {
   }
 }
 
+TEST(Claims, AClickOnOneCopiesItsCommand) {
+  NullWindow window(1280, 720);
+  window.show(samples::mid_training());
+  window.state.workspace = "costs";
+  window.draw_page(2);
+  const auto panel = std::ranges::find(window.state.shown_panels, std::string("claims"), &ShownPanel::panel);
+  ASSERT_NE(panel, window.state.shown_panels.end());
+  std::set<std::string> copied;
+  for (double y = panel->area.y + 60; y < panel->area.bottom() - 10; y += 20) {
+    for (const Command& command : window.click(panel->area.x + 200, y)) {
+      if (command.name == "copy") copied.insert(value_of(command)["claim"]);
+    }
+  }
+  EXPECT_GE(copied.size(), 4u);
+}
+
 TEST(Tabs, TakeFurtherRowsWhereOneIsTooNarrow) {
   NullWindow window(1280, 720, "projector", 1.6);
   window.show(samples::mid_training());
