@@ -32,7 +32,7 @@ constexpr double ping_interval = 1;      // seconds; also the next two
 constexpr double longest_silence = 10, longest_login = 120;
 constexpr int shortest_pause = 200, longest_pause = 8000;  // milliseconds between two attempts to connect
 constexpr std::size_t most_complaint = 4096, most_paths = 200;
-constexpr std::size_t most_save = std::size_t{4} << 30, most_bulk = std::size_t{256} << 20;  // bytes
+constexpr std::size_t max_bulk_bytes = std::size_t{256} << 20;
 constexpr double short_trip = 0.02;  // seconds; of a longer one the line is slow
 
 std::pair<Descriptor, Descriptor> new_pipe() {
@@ -311,7 +311,7 @@ class RemoteSession final : public ObservationSource {
     if (piece.save != 0 && !saves_.contains(piece.save)) return;  // wanted by a line before
     std::string& bytes = coming_[piece.save];
     bytes += piece.bytes;
-    if (bytes.size() > (piece.save != 0 ? most_save : most_bulk))
+    if (bytes.size() > (piece.save != 0 ? max_snapshot_bytes : max_bulk_bytes))
       throw Error(ExitCode::bad_input, "the session sends more than was asked for");
     if (!piece.is_last) return;
     const std::string whole = std::exchange(bytes, {});

@@ -23,7 +23,6 @@ constexpr double silence = 10;                  // seconds after which another w
 constexpr std::uint32_t most_credit = 4;
 constexpr std::size_t piece_bytes = std::size_t{32} << 10;
 constexpr double slow_rate = 1.2e6;  // bytes of pieces a second, before they are packed
-constexpr std::size_t most_save = std::size_t{4} << 30;
 
 struct ServedWindow {
   ServedWindow(Descriptor in, Descriptor out) : line(std::move(in), std::move(out)) {}
@@ -153,7 +152,7 @@ class SessionServer {
     if (saves_.empty() || session_->taken_commands() < saves_.front().first) return;
     const auto [number, path] = saves_.front();
     saves_.pop_front();
-    pieces_.push_back({number, std::filesystem::exists(path) ? read_file(path, most_save) : "", true});
+    pieces_.push_back({number, std::filesystem::exists(path) ? read_file(path, max_snapshot_bytes) : "", true});
     std::filesystem::remove(path);
   }
 

@@ -13,6 +13,9 @@
 
 namespace afterglow {
 
+/// The largest snapshot that travels.
+inline constexpr std::size_t max_snapshot_bytes = std::size_t{4} << 30;
+
 /// The first message of a window.
 struct Hello {
   std::string version;       ///< "afterglow 0.1.0"
