@@ -258,8 +258,7 @@ std::size_t CurveView::first_not_below(double value, std::size_t guess) const {
 }
 
 Summary CurveView::summary(std::size_t first, std::size_t last) const {
-  if (pyramid_) return pyramid_->summary(first, last);
-  return summary_of(x_, y_, first, std::min(last, size_));
+  return pyramid_ ? pyramid_->summary(first, last) : summary_of(x_, y_, first, std::min(last, size_));
 }
 
 Extent CurveView::x_extent() const { return pyramid_ ? pyramid_->x_extent() : extent_of(x_, y_); }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/adapter.h"
 #include "core/layers/layer_kind.h"

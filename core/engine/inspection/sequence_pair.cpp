@@ -169,8 +169,7 @@ PairView view_of(const SequencePair& pair, std::span<const double> clean, std::s
 }
 
 double restored_share(double clean, double corrupted, double now) {
-  if (clean == corrupted) return std::numeric_limits<double>::quiet_NaN();
-  return (now - corrupted) / (clean - corrupted);
+  return clean == corrupted ? std::numeric_limits<double>::quiet_NaN() : (now - corrupted) / (clean - corrupted);
 }
 
 }  // namespace afterglow

@@ -95,7 +95,7 @@ void name_by_place(HeadIntervention& head, const std::vector<Complex>& eigenvalu
   head = placed;
 }
 
-/// New rows of one head's key projection, and the remaining error.
+/// New rows of one head's key projection, and the eigenvalues that they were fitted to.
 struct HeadFit {
   std::vector<double> rows;
   std::vector<Complex> target;
@@ -104,9 +104,8 @@ struct HeadFit {
 HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const std::vector<ModeEdit>& moves,
                  const std::string& place) {
   const std::vector<Complex> now = eigenvalues(operator_of_keys(keys, rows), keys.rank);
-  HeadFit fit;
-  fit.target = edit_modes(now, moves).eigenvalues;
-  SpectrumFit found = fit_spectrum(keys, rows, fit.target);
+  std::vector<Complex> target = edit_modes(now, moves).eigenvalues;
+  SpectrumFit found = fit_spectrum(keys, rows, target);
   if (!(found.distance < tolerance)) {
     const std::string how = std::isfinite(found.distance) ? "come only within " + std::to_string(found.distance) + " of"
                                                           : "cannot be brought to";
@@ -114,8 +113,7 @@ HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const st
                 " the positions they were dragged to. The keys of one sequence keep them inside the "
                 "unit circle, and a pair stays a pair; drag less far.");
   }
-  fit.rows = std::move(found.projection);
-  return fit;
+  return {std::move(found.projection), std::move(target)};
 }
 
 double distance_of(const KeyOperator& keys, std::span<const double> rows, const std::vector<Complex>& target) {

@@ -16,10 +16,6 @@ constexpr double max_true_circle = 2000;  // canvas units; canvases draw larger 
 
 Dash dash_of(Dash dash, Ink ink) { return dash == Dash::automatic ? ink_dash(ink) : dash; }
 
-Rect text_rect(Point baseline_start, double width, double size) {
-  return {baseline_start.x, baseline_start.y - ascent_of_font * size, width, (ascent_of_font + descent_of_font) * size};
-}
-
 // The arc that can be seen from the plot: all of it, or the angles under which the plot's corners appear from a centre
 // outside.
 std::pair<double, double> visible_arc(const Rect& plot, Point centre) {
@@ -219,7 +215,9 @@ void draw_text_labels(const Painter& p, Occupancy& ink) {
     const double width = p.width(label.text, p.m.small);
     const double shift = shift_of(label.anchor, width);
     const double drop = label.is_centred ? (ascent_of_font - descent_of_font) * p.m.small / 2 : 0.0;
-    const Rect rect = kept_inside(text_rect({at.x - shift, at.y + drop}, width, p.m.small), p.layout.area);
+    const double height = (ascent_of_font + descent_of_font) * p.m.small;
+    const Rect rect =
+        kept_inside({at.x - shift, at.y + drop - ascent_of_font * p.m.small, width, height}, p.layout.area);
     backed_text(p, rect, label.text, ink_color(p.theme, label.ink), FontFace::regular, false);
     ink.add_rect(rect);
   }

@@ -3,7 +3,6 @@
 
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
-#include "core/io/json_file.h"
 #include "core/io/wording.h"
 #include "core/models/checkpoints/families/family.h"
 

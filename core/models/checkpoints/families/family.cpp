@@ -7,8 +7,6 @@
 #include <numbers>
 #include <sstream>
 
-#include "core/io/error.h"
-
 namespace afterglow {
 
 // Each is at the end of its own file.
