@@ -26,13 +26,8 @@ struct Changer {
 
   bool changes() {
     if (!is_observation || asleep > 0) return false;
-    kinds[{kind, ++member}].push_back(place);
+    kinds[kind].push_back(place);
     return place++ == wanted;
-  }
-  template <class T>
-  void meet(const T&) {
-    kind = &type_mark<T>;
-    member = 0;
   }
   void write(const void* from, std::size_t size) { bytes.append(static_cast<const char*>(from), size); }
   void write_count(std::size_t count) { write(&count, sizeof count); }
@@ -78,9 +73,20 @@ struct Changer {
   bool is_observation = false;
   std::uint64_t part = 0;
   const void* kind = nullptr;  ///< of the struct that is written
-  int member = 0;
-  std::map<std::pair<const void*, int>, std::vector<std::int64_t>> kinds{};
+  std::map<const void*, std::vector<std::int64_t>> kinds{};
 };
+
+template <class T>
+requires(is_plain<std::remove_const_t<T>> &&
+         !std::is_same_v<std::remove_const_t<T>, Observation>) void travel(Changer& stream, T& value) {
+  boost::pfr::for_each_field(value, [&](auto& field) {
+    stream.kind = &type_mark<std::remove_const_t<T>>;
+    if constexpr (is_plain<std::remove_const_t<std::remove_reference_t<decltype(field)>>>)
+      travel(stream, field);
+    else
+      afterglow::travel(stream, field);
+  });
+}
 
 int travel_choice(Changer& stream, int choice, int most) {
   if (stream.changes()) choice = static_cast<int>((static_cast<std::uint64_t>(choice) + 1 + stream.way) % most);

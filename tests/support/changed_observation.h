@@ -9,7 +9,7 @@
 namespace afterglow {
 
 /// The values that can be changed: numbers, choices, texts, and lengths of lists; of a long list its first, middle and
-/// last element. Those of the same member of the same struct are together.
+/// last element. Those of the same struct are together.
 std::vector<std::vector<std::int64_t>> changeable_values(const Observation& now);
 
 /// The message that shows `now` with value `place` changed in one of many ways.

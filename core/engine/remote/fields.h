@@ -23,6 +23,11 @@ namespace afterglow {
 static_assert(std::endian::native == std::endian::little, "numbers travel as bytes of memory");
 
 [[noreturn]] void refuse_message(const std::string& what);
+// Refuse what figures take for granted: lengths and signs that an honest session never breaks.
+void require_sound(const struct LayerCost& costs);
+void require_sound(const struct RoutingView& routing);
+void require_sound(const struct SoftmaxTheory& theory);
+void require_sound(const struct DepthView& depth);
 /// The part, and whether it is new.
 std::pair<SharedPart&, bool> sent_part(SentParts& parts, std::shared_ptr<const void> value);
 /// Null without one of this number. Refuses one of another type.
@@ -207,8 +212,8 @@ void travel(S& stream, T& value) {
     travel(stream, static_cast<std::conditional_t<S::reads, AnalysisResults, const AnalysisResults>&>(value));
     travel(stream, value.model);
   } else if constexpr (is_plain<Plain>) {
-    if constexpr (requires { stream.meet(value); }) stream.meet(value);
     boost::pfr::for_each_field(value, [&](auto& field) { travel(stream, field); });
+    if constexpr (std::is_same_v<S, Reader> && requires { require_sound(value); }) require_sound(value);
   } else {
     static_assert(sizeof(T) == 0, "a value of this type does not travel between machines");
   }

@@ -77,6 +77,23 @@ void keep_part(ReceivedParts& parts, std::uint64_t number, SharedPart part) {
   parts[number] = std::move(part);
 }
 
+void require_sound(const LayerCost& costs) {
+  for (const auto* list : {&costs.pass_ms, &costs.pass_bytes, &costs.step_ms, &costs.state_bytes}) {
+    if (list->size() > costs.tokens.size()) refuse_message("a layer has more costs than lengths");
+  }
+}
+void require_sound(const RoutingView& routing) {
+  for (const auto& list : routing.accumulated) {
+    if (list.empty()) refuse_message("a head has no decay");
+  }
+}
+void require_sound(const SoftmaxTheory& theory) {
+  if (theory.rank < 0) refuse_message("a rank is negative");
+}
+void require_sound(const DepthView& depth) {
+  if (depth.branch_norms.size() > depth.layers.size()) refuse_message("a norm belongs to no branch");
+}
+
 /// A curve grows in place: the sender shares its array, and the receiver has one of its own.
 void travel_curve(Writer& stream, const Values& curve) {
   const std::size_t size = curve.size();
