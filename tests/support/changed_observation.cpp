@@ -24,11 +24,7 @@ namespace {
 struct Changer {
   static constexpr bool reads = false;
 
-  bool changes() {
-    if (!is_observation || asleep > 0) return false;
-    kinds[kind].push_back(place);
-    return place++ == wanted;
-  }
+  bool changes() { return is_observation && asleep == 0 && place++ == wanted; }
   void write(const void* from, std::size_t size) { bytes.append(static_cast<const char*>(from), size); }
   void write_count(std::size_t count) { write(&count, sizeof count); }
   /// A number.
@@ -72,21 +68,7 @@ struct Changer {
   int asleep = 0;
   bool is_observation = false;
   std::uint64_t part = 0;
-  const void* kind = nullptr;  ///< of the struct that is written
-  std::map<const void*, std::vector<std::int64_t>> kinds{};
 };
-
-template <class T>
-requires(is_plain<std::remove_const_t<T>> &&
-         !std::is_same_v<std::remove_const_t<T>, Observation>) void travel(Changer& stream, T& value) {
-  boost::pfr::for_each_field(value, [&](auto& field) {
-    stream.kind = &type_mark<std::remove_const_t<T>>;
-    if constexpr (is_plain<std::remove_const_t<std::remove_reference_t<decltype(field)>>>)
-      travel(stream, field);
-    else
-      afterglow::travel(stream, field);
-  });
-}
 
 int travel_choice(Changer& stream, int choice, int most) {
   if (stream.changes()) choice = static_cast<int>((static_cast<std::uint64_t>(choice) + 1 + stream.way) % most);
@@ -171,12 +153,10 @@ void write(Changer& stream, const Observation& now) {
 
 }  // namespace
 
-std::vector<std::vector<std::int64_t>> changeable_values(const Observation& now) {
+std::int64_t changeable_values(const Observation& now) {
   Changer counter;
   write(counter, now);
-  std::vector<std::vector<std::int64_t>> values;
-  for (auto& [kind, places] : counter.kinds) values.push_back(std::move(places));
-  return values;
+  return counter.place;
 }
 
 std::string changed_sight(const Observation& now, std::int64_t place, std::uint64_t way) {

@@ -81,9 +81,8 @@ TEST(HostileObservations, AreRefusedOrDrawn) {
   for (int i = 0; i < lies; ++i) {
     const samples::Sample& sample = all[random.uniform_int(all.size())];
     const Observation& now = *sample.observation();
-    const auto values = changeable_values(now);
-    const std::vector<std::int64_t>& alike = values[random.uniform_int(values.size())];
-    const std::int64_t place = alike[random.uniform_int(alike.size())];
+    const auto values = static_cast<std::uint64_t>(changeable_values(now));
+    const auto place = static_cast<std::int64_t>(random.uniform_int(values));
     const std::uint64_t way = random.uniform_int(1 << 20);
     const int end = outcome(window, now, place, way);
     refusals += end == refused;
