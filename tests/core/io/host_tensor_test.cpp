@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/tensors.h"
 
 namespace afterglow {
 namespace {
@@ -50,24 +51,24 @@ TEST(HostTensor, Bfloat16IsTheUpperHalfOfAFloat) {
 }
 
 TEST(HostTensor, ConvertsEveryType) {
-  EXPECT_THAT(to_doubles(make_tensor("", {2}, std::vector<float>{0.5f, -3})), ElementsAre(0.5, -3));
-  EXPECT_THAT(to_floats(make_tensor("", {1}, std::vector<double>{0.1})), ElementsAre(0.1f));
+  EXPECT_THAT(to_doubles(tensor_of("", {2}, std::vector<float>{0.5f, -3})), ElementsAre(0.5, -3));
+  EXPECT_THAT(to_floats(tensor_of("", {1}, std::vector<double>{0.1})), ElementsAre(0.1f));
   EXPECT_EQ(to_bfloat(1.0f), 0x3f80);
   EXPECT_EQ(to_bfloat(-2.5f), 0xc020);
   EXPECT_EQ(to_bfloat(0x1.01p0f), 0x3f80);  // between two: the even one
   EXPECT_EQ(to_bfloat(0x1.03p0f), 0x3f82);
   EXPECT_EQ(to_bfloat(0x1.010002p0f), 0x3f81);
-  EXPECT_THAT(to_doubles(make_tensor("", {1}, std::vector<std::int32_t>{-5})), ElementsAre(-5));
-  EXPECT_THAT(to_integers(make_tensor("", {1}, std::vector<std::int64_t>{(std::int64_t{1} << 53) + 1})),
+  EXPECT_THAT(to_doubles(tensor_of("", {1}, std::vector<std::int32_t>{-5})), ElementsAre(-5));
+  EXPECT_THAT(to_integers(tensor_of("", {1}, std::vector<std::int64_t>{(std::int64_t{1} << 53) + 1})),
               ElementsAre((std::int64_t{1} << 53) + 1));
-  HostTensor flags = make_tensor("", {3}, std::vector<std::uint8_t>{0, 1, 7});
+  HostTensor flags = tensor_of("", {3}, std::vector<std::uint8_t>{0, 1, 7});
   EXPECT_THAT(to_integers(flags), ElementsAre(0, 1, 7));
   flags.type = StoredType::boolean;
   EXPECT_THAT(to_integers(flags), ElementsAre(0, 1, 1));
 }
 
 TEST(HostTensor, FloatsAreNotWholeNumbers) {
-  const HostTensor tensor = make_tensor("loss", {1}, std::vector<float>{1});
+  const HostTensor tensor = tensor_of("loss", {1}, std::vector<float>{1});
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { to_integers(tensor); }), HasSubstr("'loss' holds F32"));
 }
 

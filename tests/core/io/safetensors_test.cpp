@@ -12,6 +12,7 @@
 #include "tests/core/io/temporary_folder.h"
 #include "tests/support/counted_allocations.h"
 #include "tests/support/folders.h"
+#include "tests/support/tensors.h"
 
 namespace afterglow {
 namespace {
@@ -38,12 +39,12 @@ TensorFile example() {
   const float infinity = std::numeric_limits<float>::infinity();
   TensorFile file;
   file.metadata = {{"format", "afterglow"}, {"text", "Gruß \"λ\"\n"}};
-  file.tensors = {make_tensor("w", {2, 3}, std::vector<float>{1, -2.5f, std::nanf("7"), infinity, -0.0f, 1e-45f}),
-                  make_tensor("scalar", {}, std::vector<double>{0.1}),
-                  make_tensor("empty", {0, 5}, std::vector<double>{}),
-                  make_tensor("steps", {3}, std::vector<std::int64_t>{0, -1, std::int64_t{1} << 60}),
-                  make_tensor("i", {1}, std::vector<std::int32_t>{-7}),
-                  make_tensor("bytes", {5}, std::vector<std::uint8_t>{0, 1, 2, 254, 255})};
+  file.tensors = {tensor_of("w", {2, 3}, std::vector<float>{1, -2.5f, std::nanf("7"), infinity, -0.0f, 1e-45f}),
+                  tensor_of("scalar", {}, std::vector<double>{0.1}),
+                  tensor_of("empty", {0, 5}, std::vector<double>{}),
+                  tensor_of("steps", {3}, std::vector<std::int64_t>{0, -1, std::int64_t{1} << 60}),
+                  tensor_of("i", {1}, std::vector<std::int32_t>{-7}),
+                  tensor_of("bytes", {5}, std::vector<std::uint8_t>{0, 1, 2, 254, 255})};
   return file;
 }
 
@@ -83,8 +84,8 @@ TEST_F(Safetensors, BytesDoNotDependOnTheOrderOfTensors) {
 TEST_F(Safetensors, WritesTheFormatAsSpecified) {
   TensorFile file;
   file.metadata = {{"k", "v"}};
-  file.tensors = {make_tensor("u", {1}, std::vector<std::uint8_t>{9}), make_tensor("b", {1}, std::vector<float>{1}),
-                  make_tensor("a", {1}, std::vector<float>{2})};
+  file.tensors = {tensor_of("u", {1}, std::vector<std::uint8_t>{9}), tensor_of("b", {1}, std::vector<float>{1}),
+                  tensor_of("a", {1}, std::vector<float>{2})};
   write_safetensors(folder_ / "a", file);
   const std::string content = content_of(folder_ / "a");
   std::string header = "{\"__metadata__\":{\"k\":\"v\"}," + entry("a", "F32", "[1]", "[0,4]") + "," +
@@ -233,14 +234,13 @@ TEST_F(Safetensors, WriterRefusesWhatCannotBeRead) {
   const auto writing = [&](const TensorFile& file) {
     return message_of(ExitCode::failure, [&] { write_safetensors(folder_ / "a", file); });
   };
-  const HostTensor one = make_tensor("x", {1}, std::vector<float>{1});
+  const HostTensor one = tensor_of("x", {1}, std::vector<float>{1});
   EXPECT_THAT(writing({{}, {one, one}}), HasSubstr("two tensors are called 'x'"));
-  EXPECT_THAT(writing({{}, {make_tensor("__metadata__", {1}, std::vector<float>{1})}}), HasSubstr("rename it"));
+  EXPECT_THAT(writing({{}, {tensor_of("__metadata__", {1}, std::vector<float>{1})}}), HasSubstr("rename it"));
   EXPECT_THAT(writing({{{"a", "\xff"}}, {}}), HasSubstr("not UTF-8"));
   EXPECT_THAT(writing({{}, {HostTensor{"x", StoredType::f32, {2}, one.bytes}}}), HasSubstr("'x' has 4 bytes"));
   EXPECT_THAT(writing({{}, {HostTensor{"x", StoredType::f32, {-1, -1}, one.bytes}}}), HasSubstr("'x' has 4 bytes"));
-  EXPECT_THAT(message_of(ExitCode::failure, [] { make_tensor("x", {2}, std::vector<float>{1}); }),
-              HasSubstr("1 values"));
+  EXPECT_THAT(message_of(ExitCode::failure, [] { tensor_of("x", {2}, std::vector<float>{1}); }), HasSubstr("1 values"));
   EXPECT_THAT(names(), ElementsAre());
 }
 
@@ -287,7 +287,7 @@ TEST_F(Safetensors, DamageNeverCrashesNorCostsMoreThanTheFile) {
 
 TEST_F(Safetensors, ALargeFileCostsItsSize) {
   TensorFile file;
-  file.tensors = {make_tensor("x", {1000, 1000}, std::vector<double>(1000000, 0.5))};
+  file.tensors = {tensor_of("x", {1000, 1000}, std::vector<double>(1000000, 0.5))};
   write_safetensors(folder_ / "large", file);
   start_counting_memory();
   EXPECT_EQ(read_safetensors(folder_ / "large").tensors.size(), 1);
