@@ -9,15 +9,13 @@ namespace afterglow {
 
 namespace {
 
-constexpr double line_height = 17, row_gap = 9, side_gap = 14;  // layout units
 constexpr std::size_t columns = 5;
 
 /// Verdict, claim, number of the paper, number here, seeds.
 std::array<Rect, columns> cells_of(const Frame& frame, const Rect& row) {
-  const double gap = frame.px(side_gap), verdict = frame.px(78), seeds = frame.px(34);
+  const double gap = frame.px(14), verdict = frame.px(78), seeds = frame.px(34);
   const double number = std::clamp(0.19 * row.width, frame.px(80), frame.px(260));
-  const std::array<double, columns> widths{verdict, row.width - verdict - seeds - 2 * number - 4 * gap, number, number,
-                                           seeds};
+  const std::array widths{verdict, row.width - verdict - seeds - 2 * number - 4 * gap, number, number, seeds};
   std::array<Rect, columns> cells;
   double x = row.x;
   for (std::size_t i = 0; i < columns; ++i) {
@@ -43,13 +41,12 @@ double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
                                                claim.seeds > 0 ? std::to_string(claim.seeds) : "–"};
   const std::array<Color, columns> colors{verdict_color(theme, claim.verdict), theme.text, theme.dim, theme.text,
                                           theme.dim};
-  const double line = frame.px(line_height), gap = frame.px(row_gap);
+  const double line = frame.px(17), gap = frame.px(9);
   const std::array<Rect, columns> cells = cells_of(frame, {area.x, area.y + gap / 2, area.width, line});
   std::array<std::vector<std::string>, columns> lines;
   std::size_t most = 1;
   for (std::size_t i = 0; i < columns; ++i) {
-    constexpr std::size_t most_lines = 12;
-    lines[i] = wrapped_text(canvas, texts[i], cells[i].width, frame.px(small_size), FontFace::regular, most_lines);
+    lines[i] = wrapped_text(canvas, texts[i], cells[i].width, frame.px(small_size), FontFace::regular, 12);
     most = std::max(most, lines[i].size());
   }
   const Rect row{area.x, area.y, area.width, static_cast<double>(most) * line + gap};
