@@ -139,6 +139,7 @@ def attack(place, kills, numbers):
                 raise Failure(f"the second window ended with {code}: {said}")
         if number % 25 == 24:
             print(f"{number + 1} kills, step {run['step']}", flush=True)
+    wait_for("there is a checksum", lambda: (place.shown() or {"checksum_step": 0})["checksum_step"] > 0)
     stopped = place.run("session", "--stop")
     if stopped.returncode != 0:
         raise Failure(f"--stop: {stopped.stderr}")
