@@ -78,6 +78,7 @@ struct GlWindow::Callbacks {
     self(window).had_input_ = true;
   }
   static void key_of_imgui(GLFWwindow* window, int code, int scancode, int action, int mods) {
+    if (action == GLFW_REPEAT && !self(window).waiting_.empty()) return;  // a held key stops when it is let go
     queue(window, {Input::Kind::key, code, scancode, action, mods});
   }
   static void letter(GLFWwindow* window, unsigned code) {
@@ -190,9 +191,10 @@ void GlWindow::give_input() {
     }
     if (is_letter || (types && is_read)) continue;
     if (!given.insert(now.kind == Input::Kind::button ? mouse : now.code).second) break;
-    if (acts) was_text_ = false;
-    if (acts && !types) settles_ = 2;  // the key of a letter opens no field
+    if (acts) was_text_ = false, settles_ = 2;
     give(now);
+    // The letter of a key that was a command is no text.
+    if (types && waiting_.size() > 1 && waiting_[1].kind == Input::Kind::letter) waiting_.erase(waiting_.begin() + 1);
   }
   had_input_ = had_input_ || !waiting_.empty();
 }
