@@ -284,7 +284,7 @@ TEST(InfluenceFigures, WhatIsStillBeingMeasuredSaysSo) {
   race->entries.clear();
   race->contestants = 8;
   o.race = race;
-  EXPECT_THAT(race_subtitle(o, {}), testing::StartsWith("measuring 8 layers: 0 done"));
+  EXPECT_THAT(race_subtitle(o, {}), testing::StartsWith("Measuring 8 layers: 0 done"));
   auto influence = std::make_shared<InfluenceView>(*o.influence);
   influence->is_complete = false;
   o.influence = influence;

@@ -540,7 +540,7 @@ TEST(StepperFigures, AnswerMarksTheTokenThatShouldFollow) {
   ASSERT_EQ(bars.bars.size(), 5u);
   EXPECT_EQ(answer.x.ticks[0].label, "v2");
   EXPECT_EQ(bars.bars[0].ink, Ink(0));
-  EXPECT_EQ(bars.bars[1].ink, Ink(Role::dim));
+  EXPECT_EQ(bars.bars[1].ink, Ink(2)) << "as in the panel of the sequence";
 }
 
 TEST(StepperFigures, OtherLayersShowTheirStateAsOneMatrix) {
