@@ -477,8 +477,8 @@ TEST_F(CommandLine, AChangedSnapshotIsRefusedBeforeMemoryIsTaken) {
       [](TensorFile& file) {
         for (HostTensor& tensor : file.tensors) {
           if (tensor.name == "embedding.weight")
-            tensor = make_tensor(tensor.name, tensor.shape,
-                                 std::vector<float>(static_cast<std::size_t>(tensor.elements()), NAN));
+            tensor = make_tensor<float>(tensor.name, tensor.shape,
+                                        std::vector<float>(static_cast<std::size_t>(tensor.elements()), NAN));
         }
       },
       "NaN");
