@@ -6,8 +6,8 @@
 #include "core/backend/host_numbers.h"
 #include "core/backend/parallel.h"
 #include "core/io/error.h"
-#include "core/io/host_tensor.h"
 #include "core/random/random.h"
+#include "core/tensor/bfloat.h"
 
 namespace afterglow {
 

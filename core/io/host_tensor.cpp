@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/io/error.h"
+#include "core/tensor/bfloat.h"
 
 namespace afterglow {
 namespace {
@@ -132,11 +133,6 @@ void convert(StoredType type, std::span<const std::byte> bytes, std::span<float>
 
 void convert(StoredType type, std::span<const std::byte> bytes, std::span<std::uint16_t> values) {
   convert_floating(type, bytes, values, to_bfloat);
-}
-
-std::uint16_t to_bfloat(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return static_cast<std::uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
 std::vector<std::int64_t> to_integers(const HostTensor& tensor) {

@@ -45,8 +45,6 @@ std::vector<float> to_floats(const HostTensor& tensor);
 /// them all.
 void convert(StoredType type, std::span<const std::byte> bytes, std::span<float> values);
 void convert(StoredType type, std::span<const std::byte> bytes, std::span<std::uint16_t> values);
-/// The nearest bfloat16 of a finite number, and of two equally near the even one: the upper half of a float32.
-std::uint16_t to_bfloat(float value);
 /// The elements of a tensor of whole numbers; Error(bad_input) for a floating type.
 std::vector<std::int64_t> to_integers(const HostTensor& tensor);
 

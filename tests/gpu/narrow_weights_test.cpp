@@ -6,6 +6,7 @@
 
 #include "core/io/host_tensor.h"
 #include "core/models/model.h"
+#include "core/tensor/bfloat.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/host_values.h"
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/tensor/bfloat.h"
 #include "tests/core/io/temporary_folder.h"
 #include "tests/support/tensors.h"
 

@@ -10,6 +10,7 @@
 #include "core/io/error.h"
 #include "core/io/safetensors.h"
 #include "core/models/model.h"
+#include "core/tensor/bfloat.h"
 #include "tests/core/models/checkpoints/saved_model.h"
 #include "tests/support/folders.h"
 
