@@ -525,7 +525,7 @@ std::string acting_value(const CommandSpec& spec) {
 }
 
 TEST(Undo, TakesBackExactlyTheCommandsThatAreCountedAsUndoable) {
-  const std::set<std::string_view> undoable{"set", "freeze", "surgery", "probe"};
+  const std::set<std::string_view> undoable{"set", "freeze", "surgery", "probe", "note"};
   // These train for long, or open another run.
   const std::set<std::string_view> left_out{"undo", "redo", "compare", "gka_figure6", "load", "run", "toggle_run"};
   for (const CommandSpec& spec : command_table()) {
