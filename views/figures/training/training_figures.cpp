@@ -280,9 +280,10 @@ std::vector<Mark> marks_by_step(const Observation& o) {
     if (note.token < 0 && note.figure.empty()) marks.push_back({note.step, note.text, i + 1});
   }
   std::ranges::stable_sort(marks, {}, &Mark::step);
-  for (Mark& mark : marks) {
-    const bool is_same = !joined.empty() && joined.back().step == mark.step;
-    is_same ? joined.back().text += ", " + mark.text : joined.emplace_back(std::move(mark)).text;
+  for (const Mark& mark : marks) {
+    if (joined.empty() || joined.back().step != mark.step) joined.push_back({mark.step, ""});
+    joined.back().text += (joined.back().text.empty() ? "" : ", ") + mark.text;
+    joined.back().note = std::max(joined.back().note, mark.note);
   }
   return joined;
 }
