@@ -130,7 +130,7 @@ def attack(place, kills, numbers):
         else:
             kill(place.processes("--connect" if target == "line" else "--listen"))
             run = comes_back(place, window, run["step"])
-        if number % 10 == 5:
+        if target == "window" and counts[target] % 5 == 1:  # the first one has just got the session
             second = place.window("--frames", "3")
             code = second.wait(patience)
             said = (place.folder / "window.txt").read_text()
