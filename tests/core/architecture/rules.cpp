@@ -58,10 +58,11 @@ const std::map<std::string, Texts>& folders() {
 
 /// The one exception of the project may be thrown anywhere. Numbers, sizes and CSV fields are written by the same
 /// functions on the screen, in files and in messages, so that a value reads the same wherever it stands. Plots stand
-/// alone but for writing their files safely and UTF-8. Data of assets are compiled in everywhere.
+/// alone but for writing their files safely, UTF-8 and the checksum of PNG. Data of assets are compiled in everywhere.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
   return include == "core/io/error.h" || include == "core/io/number_text.h" || include == "core/io/embedded_text.h" ||
-         ((include == "core/io/atomic_file.h" || include == "core/io/terminal_text.h") && folder == "core/figure");
+         (folder == "core/figure" && (include == "core/io/atomic_file.h" || include == "core/io/byte_parts.h" ||
+                                      include == "core/io/terminal_text.h"));
 }
 
 /// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship, and where
