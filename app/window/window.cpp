@@ -27,7 +27,7 @@ std::filesystem::path folder_for_files() {
 /// Where the program is looked for first on another machine.
 constexpr const char* unpacked = "$HOME/.local/afterglow";
 
-/// How this version comes to another machine by ssh: from the archive of `./dev package` beside the program.
+/// How this version comes to another machine by ssh: from the archive of `./dev package` next to the program.
 std::string installing_command(const std::string& host) {
   const std::string version = version_line().substr(version_line().find(' ') + 1);
   const std::string name = "afterglow-" + version + "-linux-x86_64.tar.zst";

@@ -543,7 +543,7 @@ void WindowLoop::draw() {
   ask_frame(page_, lesson_returns_at(page_, last_input_));
   if (const std::optional<std::string> path = typed_path(page_.palette.text)) {
     page_.palette.paths = source_->paths(*path);
-    ask_frame(page_, start + 0.1);  // the answer may be on its way
+    ask_frame(page_, start + 0.1);  // the answer may be in flight
   }
   if (page_.is_locked) commands_.drop_controls();
   page_.asked = tour_ ? analyses_of(page_) | tour_->page.analyses() : analyses_of(page_);
