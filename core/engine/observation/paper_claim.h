@@ -5,7 +5,7 @@
 
 namespace afterglow {
 
-/// A sentence of a paper. An empty text: there is none.
+/// A sentence of a paper. An empty text is missing.
 struct PaperClaim {
   std::string paper, claim;
   std::string published, number;  ///< in the paper and here: "0.393", "0.376 ± 0.005"
