@@ -203,11 +203,6 @@ void add_bench(CLI::App* command, BenchOptions& options) {
   command->add_option("--svg", options.svg);
 }
 
-void add_soak(CLI::App* command, SoakOptions& options) {
-  add_start(*command, options.start);
-  command->add_option("--seconds", options.seconds)->check(number_from(1.0, 1e6));
-}
-
 void add_layer(CLI::App* command, LayerOptions& options) {
   command->add_option("file", options.file)->required();
   command->add_option("--out", options.out)->required();
@@ -510,7 +505,6 @@ class Arguments {
     add(app, "plot", add_plot, plot);
     add(app, "info", add_info, info);
     add(app, "bench", add_bench, bench);
-    add(app, "soak", add_soak, soak);
     add(app, "layer", add_layer, layer);
     add(app, "forward", add_forward, forward);
     add(app, "generate", add_generate, generate);

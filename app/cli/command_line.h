@@ -85,10 +85,6 @@ struct BenchOptions {
   std::filesystem::path against;  ///< an earlier result of --json
   std::filesystem::path svg;      ///< of `bench long`: file for its figures
 };
-struct SoakOptions {
-  StartOptions start;
-  double seconds = 600;
-};
 struct LayerOptions {
   std::string file, out;
   bool float64 = false;
@@ -158,7 +154,6 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json info(const InfoOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json bench(const BenchOptions& options, const CommonOptions& common, Output& output);
-nlohmann::json soak(const SoakOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json generate(const GenerateOptions& options, const CommonOptions& common, Output& output);

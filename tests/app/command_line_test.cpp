@@ -192,18 +192,6 @@ TEST_F(CommandLine, TheTableOfForecastsRunsInSmallWithEveryRowOfTheComparison) {
   EXPECT_EQ(result["runs"][3]["series"], "learned tokens alone");
 }
 
-TEST_F(CommandLine, SoakWatchesMemoryWhileItTrains) {
-  write(folder_ / "quick.json", quickly_measured_recipe_json().dump());
-  const json result = parsed(run("soak --recipe quick.json --seconds 8 --json --device cpu --threads 1"));
-  ASSERT_EQ(result["ok"], true) << result["error"];
-  EXPECT_THAT(result["verdict"].get<std::string>(), testing::StartsWith("memory stayed over"));
-  ASSERT_GE(result["samples"].size(), 4u) << "the start, the tour's end, and more";
-  EXPECT_GE(result["samples"].back()["seconds"], 8.0);
-  EXPECT_GT(result["samples"].back()["step"], result["samples"][1]["step"]);
-  EXPECT_LE(result["samples"].back()["device_bytes"], result["samples"][1]["device_bytes"]);
-  EXPECT_GT(result["samples"].front()["host_bytes"], 1 << 20);
-}
-
 TEST_F(CommandLine, ThreadsAndResumingGiveTheSameChecksum) {
   const std::string whole = train("--threads 1")["checksum"];
   EXPECT_EQ(train("--threads 2")["checksum"], whole);
@@ -369,7 +357,7 @@ TEST_F(CommandLine, WordsThatOnlyTheWindowReadsAreRefusedBesideACommand) {
   const ProgramResult preset = run("train tiny-memory --steps 1");
   EXPECT_EQ(preset.code, 2);
   EXPECT_THAT(preset.err, HasSubstr("--preset tiny-memory"));
-  EXPECT_EQ(run("soak small.json").code, 2);
+  EXPECT_EQ(run("bench step tiny small.json").code, 2);
   const ProgramResult option = run("train --recipe small.json --theme dark");
   EXPECT_EQ(option.code, 2);
   EXPECT_THAT(option.err, HasSubstr("--theme is for the window"));

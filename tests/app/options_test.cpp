@@ -26,8 +26,8 @@ class Options : public ProgramTest {
 };
 
 TEST_F(Options, HelpOfEveryCommandHasItsOwnExamplesAndTheCommonOptions) {
-  for (const std::string command : {"train", "eval", "plot", "info", "bench", "soak", "layer", "forward", "generate",
-                                    "export", "table", "sweep", "completion", "manual"}) {
+  for (const std::string command : {"train", "eval", "plot", "info", "bench", "layer", "forward", "generate", "export",
+                                    "table", "sweep", "completion", "manual"}) {
     const ProgramResult help = run(command + " --help");
     EXPECT_EQ(help.code, 0);
     EXPECT_THAT(help.out, HasSubstr("afterglow " + command + " ")) << "an example of its own";
@@ -110,7 +110,7 @@ TEST_F(Options, WrongValuesAreWrongUsageAndMissingFilesAreMissingInput) {
         "table mqar --set task.foo=1 --out none", "plot gka_figure5 --set foo=1 --svg no.svg",
         "plot training --recipe small.json --steps 1 --problem { --svg no.svg",
         "plot training --recipe small.json --steps 1 --ask {} --svg no.svg", "plot spectrum --power 65 --svg no.svg",
-        "check 01_forget", "handout circle --html no.html", "soak --recipe small.json --set batch=0",
+        "check 01_forget", "handout circle --html no.html", "train --recipe small.json --set batch=0",
         "train --recipe small.json --stop-when foo --steps 1 --out none", "generate nothing --draw -1"})
     EXPECT_EQ(run(std::string(words) + " --device cpu").code, 2) << words;
   for (const char* words :

@@ -348,7 +348,7 @@ TEST_F(Workflow, ACommandAndItsValueThatAreTypedAtOnceRunWhileTheProcessorIsBusy
   RunningProgram program(
       *display, home, {program_file().string(), "--preset", "tiny", "--script", "script.json", "--size", "1280x720"});
   RunningProgram load(*display, home / "load",
-                      {program_file().string(), "soak", "--seconds", "60", "--preset", "tiny"});
+                      {program_file().string(), "train", "--steps", "1000000", "--preset", "tiny", "--quiet"});
   focus();
   ASSERT_TRUE(wait_until(30, [&] { return fs::exists(file); })) << output();
   display->xdotool("key --delay 0 ctrl+p");

@@ -9,7 +9,7 @@
 
 #include "app/cli/interruption.h"
 #include "core/backend/parallel.h"
-#include "core/engine/session/soak.h"
+#include "core/engine/session/tour.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 
@@ -90,7 +90,7 @@ void AnalysisBench::run(Analysis analysis) {
 
 PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOptions& options)
     : session_(without_end(std::move(recipe)), options) {
-  SoakTour tour;
+  Tour tour;
   for (;;) {
     const std::shared_ptr<const Observation> now = session_.observe();
     require_training(*now);

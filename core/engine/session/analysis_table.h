@@ -1,5 +1,5 @@
 // What the session knows of an analysis: its row (when it runs, its work, its settings) and the interface of its code.
-// The session, `plot`, `train`, `soak` and the tests walk the table. core/engine/README.md says how to add an analysis.
+// The session, `plot`, `train` and the tests walk the table. core/engine/README.md says how to add an analysis.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A training that the window shows: a thread of its own owns model, trainer and back end, takes commands between steps
-// and publishes observations at display rate. The window and `soak` use the same class.
+// and publishes observations at display rate. The window and `bench` use the same class.
 #pragma once
 #include <filesystem>
 #include <functional>

@@ -1,20 +1,12 @@
-// Checks that memory does not grow during a long training: a tour of everything that can be shown, samples over time,
-// and a verdict.
+// Checks that memory does not grow during a long training: samples over time, and a verdict.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/session/session.h"
 
 namespace afterglow {
-
-/// Steps of a training that goes on until it is stopped.
-inline constexpr std::int64_t endless_steps = 100'000'000;
-
-/// Throws the error that stopped the training, with step and exit code; returns if it goes on.
-void require_training(const Observation& now);
 
 /// The memory of the program and of the device at one time.
 struct SoakSample {
@@ -37,18 +29,5 @@ struct SoakVerdict {
 /// grow by 16 MiB beyond what is kept on purpose, that of the back end not at all, that of the whole GPU, which
 /// includes drivers and other programs, by 64 MiB. Needs three samples.
 SoakVerdict judge_soak(const std::vector<SoakSample>& samples);
-
-/// Does what a user does to see everything: stops after the first evaluation, waits for every analysis of that step,
-/// switches a head off and on again if there is one, and goes on. After that nothing is new, so memory should not grow.
-class SoakTour {
- public:
-  /// Called with every observation; sends the next command. True once the tour is complete, first with an observation
-  /// of everything.
-  bool advance(Session& session, const Observation& now);
-
- private:
-  enum class Stop { train, analyse, edit, restore, home };
-  Stop next_ = Stop::train;
-};
 
 }  // namespace afterglow
