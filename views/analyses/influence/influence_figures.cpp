@@ -527,7 +527,7 @@ std::string influence_subtitle(const Observation& observation, const Selection&)
   if (!observation.influence)
     return why_not_yet(observation, "Waiting: measured when training pauses, or between training steps.");
   const std::string progress = observation.influence->is_complete ? "" : "measuring · ";
-  return progress + failed_assumption(observation) + measured_text(*observation.influence) +
+  return failed_assumption(observation) + progress + measured_text(*observation.influence) +
          age_text(observation, observation.influence->step);
 }
 
