@@ -675,6 +675,7 @@ std::shared_ptr<const RetrievalView> retrieval_of() {
   view->roles.assign(15, "copies");
   view->low = 1.5;
   view->high = 2.5;
+  view->copy_errors = {1e-16, 1e-16, 2e-16};
   view->others = {{"2 diffuse attention", "attention", 2, {}},
                   {"2 failed freeze", "mamba2", 2, {}},
                   {"15 diffuse attention", "attention", 15, {}},
