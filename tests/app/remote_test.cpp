@@ -172,7 +172,7 @@ TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
   write("noise", std::string(64, '\xa7'));
   const std::string noise = "cat '" + (folder_ / "noise").string() + "'";
   for (const std::string& line :
-       {"'" + program_file().string() + "' session --connect | { head -c 9000; " + noise + "; cat; }",
+       {"'" + program_file().string() + "' session --connect | { head -c 300000; " + noise + "; cat; }",
         "{ head -c 2000; " + noise + "; cat; } | '" + program_file().string() + "' session --connect"}) {
     RemoteOptions options = through("");
     options.words[2] = "echo >> '" + (folder_ / "lines").string() + "'; " + line;
