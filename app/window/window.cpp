@@ -60,7 +60,7 @@ std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
     return connect_to_remote(remote);
   } catch (const Error& problem) {
     const std::string said = problem.what();
-    const bool is_missing = said.find("not found") != said.npos || said.find("same version") != said.npos;
+    const bool is_missing = said.find("not found") != said.npos || said.find("install the same version") != said.npos;
     if (remote.words.front() != "ssh" || !is_missing) throw;
     throw Error(problem.code(), said, "; ", installing_command(remote.words[3]));
   }
