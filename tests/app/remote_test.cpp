@@ -282,7 +282,7 @@ struct Speed {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Steps a second while nobody looks.
+/// Steps a second while no window looks.
 double unwatched_steps(ObservationSource& source, double seconds) {
   const auto newest = [&] {  // not one that has waited
     const std::uint64_t before = source.revision();

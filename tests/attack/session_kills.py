@@ -5,8 +5,8 @@
 
 A window shows a session through a pipe. Again and again one of the three is killed: the line and the session while a
 window watches, which must come back to the step that it had; the window, after which the next one must find the run. A
-second window must be told that there is one. At the end the session is stopped: no process may stay, and what the
-window showed last must have the weights of a training that nobody disturbed. Ends with code 1 when something was wrong,
+second window must hear that there is one. At the end the session is stopped: no process may stay, and what the
+window showed last must have the weights of a training that nothing disturbed. Ends with code 1 when something was wrong,
 77 where no window can open.
 """
 import argparse, json, os, pathlib, random, shutil, signal, subprocess, sys, tempfile, time

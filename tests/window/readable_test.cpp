@@ -71,7 +71,7 @@ TEST_P(ReadableInAHall, EveryStepOfEveryLesson) {
       const LessonStepPlan& plan = (*page.lesson.plans)[step];
       for (const int said : {0, 1, 2, 3, 4, 5}) {  // before the question, while it is open, when it is decided
         if (said % 3 > 0 && !plan.question) continue;
-        page.maximised = said < 3 ? "spectrum" : "";  // beside a picture, and text alone
+        page.maximised = said < 3 ? "spectrum" : "";  // with a picture, and text alone
         page.lesson.asks = said % 3 == 1;
         page.lesson.answered = said % 3 == 2 ? 1 : 0;
         page.lesson.deed = said % 3 == 2 ? plan.deeds.size() : 0;

@@ -61,6 +61,7 @@ const std::map<std::string, Texts>& folders() {
 /// alone but for writing their files safely, UTF-8 and the checksum of PNG. Data of assets are compiled in everywhere.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
   return include == "core/io/error.h" || include == "core/io/number_text.h" || include == "core/io/embedded_text.h" ||
+         (folder == "views" && include == "core/io/field_table.h") ||
          (folder == "core/figure" && (include == "core/io/atomic_file.h" || include == "core/io/byte_parts.h" ||
                                       include == "core/io/terminal_text.h"));
 }

@@ -241,7 +241,7 @@ Figure system_kappa_figure(const Observation& observation, const Selection& sele
   return figure;
 }
 
-/// How many steps the κ of each token asks for, beside the layer's own number.
+/// How many steps the κ of each token asks for, with the layer's own number.
 Figure steps_figure(const Observation& observation, const Selection& selection) {
   constexpr double target = 1e-3;
   Figure figure = system_figure(observation, "steps", "Steps that κ asks for", "steps of Chebyshev");
