@@ -6,7 +6,6 @@
 #include <numbers>
 
 namespace afterglow {
-
 namespace {
 
 ImVec2 vec(Point p) { return {static_cast<float>(p.x), static_cast<float>(p.y)}; }

@@ -7,7 +7,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double rest_before_card = 0.4;  ///< seconds

@@ -31,19 +31,12 @@ inline void push_font(ImFont* font, [[maybe_unused]] float height) {
 #endif
 }
 
-/// Mouse input for tests and scripts, as a back end would send it.
+/// The mouse, as a back end would send it.
 inline void put_mouse(ImGuiIO& io, float x, float y) {
 #if IMGUI_VERSION_NUM >= 18700
   io.AddMousePosEvent(x, y);
 #else
   io.MousePos = ImVec2(x, y);
-#endif
-}
-inline void put_button(ImGuiIO& io, int button, bool is_down) {
-#if IMGUI_VERSION_NUM >= 18700
-  io.AddMouseButtonEvent(button, is_down);
-#else
-  io.MouseDown[button] = is_down;
 #endif
 }
 /// A button's state from a queue of the window's own; newer versions have one.
@@ -52,36 +45,12 @@ inline void keep_button([[maybe_unused]] ImGuiIO& io, [[maybe_unused]] int butto
   io.MouseDown[button] = is_down;
 #endif
 }
-inline void put_wheel(ImGuiIO& io, float amount) {
-#if IMGUI_VERSION_NUM >= 18700
-  io.AddMouseWheelEvent(0, amount);
-#else
-  io.MouseWheel = amount;
-#endif
-}
-inline void put_ctrl(ImGuiIO& io, bool is_down) {
-#if IMGUI_VERSION_NUM >= 18900
-  io.AddKeyEvent(ImGuiMod_Ctrl, is_down);
-#elif IMGUI_VERSION_NUM >= 18700
-  io.AddKeyEvent(ImGuiKey_ModCtrl, is_down);
-#else
-  io.KeyCtrl = is_down;
-#endif
-}
+
 inline bool has_glyph(ImFont* font, ImWchar character) {
 #if IMGUI_VERSION_NUM >= 19200
   return font->IsGlyphInFont(character);
 #else
   return font->FindGlyphNoFallback(character) != nullptr;
-#endif
-}
-
-/// The glyphs of a font at its own height; nullptr in versions that bake every height on demand.
-inline ImVector<ImFontGlyph> baked_glyphs([[maybe_unused]] const ImFont* font) {
-#if IMGUI_VERSION_NUM >= 19200
-  return {};
-#else
-  return font->Glyphs;
 #endif
 }
 

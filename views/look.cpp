@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace afterglow {
-
 namespace {
 ImVec4 vec(Color c) { return ImGui::ColorConvertU32ToFloat4(packed(c)); }
 }  // namespace

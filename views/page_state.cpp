@@ -2,7 +2,6 @@
 #include "views/page_state.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::size_t max_notes = 3;
 }

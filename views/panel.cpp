@@ -15,7 +15,6 @@
 #include "views/work_offer.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double header_height = 32;

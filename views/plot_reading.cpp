@@ -8,7 +8,6 @@
 #include "core/figure/decimate.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t max_fitted_points = 4096, max_measured_lines = 8, max_joined_lines = 20, max_read_lines = 16;

@@ -9,7 +9,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double zoom_per_notch = 0.85;

@@ -14,7 +14,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 constexpr double longest_answer = 0.5;  ///< seconds
 constexpr double longest_rest = 0.5;    ///< between two notches of one turn of the wheel; seconds

@@ -8,7 +8,6 @@
 #include "views/page_state.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Field {

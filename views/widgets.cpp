@@ -8,7 +8,6 @@
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
-
 namespace {
 
 // Letters are drawn slightly below the middle of their row.

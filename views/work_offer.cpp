@@ -9,7 +9,6 @@
 #include "views/panel.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double long_seconds = 8, minute = 60, short_whole = 10 * minute, row_height = 26;

@@ -9,7 +9,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 
 nlohmann::json task_of(const EvalOptions& options, const Recipe& recipe) {

@@ -11,7 +11,6 @@
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr const char* npz_format = "npz";

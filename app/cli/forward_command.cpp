@@ -9,7 +9,6 @@
 #include "core/tasks/token_labels.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_logits = std::int64_t{1} << 26;  // logits of one pass

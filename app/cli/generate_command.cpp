@@ -11,7 +11,6 @@
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The first held-out sequence up to its first question, so that a model of recall writes its answer.

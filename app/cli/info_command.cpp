@@ -16,7 +16,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

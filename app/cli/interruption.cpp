@@ -11,7 +11,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 // Clusters send one of the last three some time before the end (Slurm, submitit, LSF, Grid Engine), and the others

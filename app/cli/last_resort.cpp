@@ -15,7 +15,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t reserve_bytes = 1 << 20;

@@ -12,7 +12,6 @@
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
-
 namespace {
 
 /// "1 ska" as the user types it: "1.ska".

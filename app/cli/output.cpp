@@ -17,7 +17,6 @@
 #include "core/io/terminal_text.h"
 
 namespace afterglow {
-
 namespace {
 constexpr int bar_width = 28;
 constexpr double redraw_interval = 0.1;  // seconds

@@ -16,7 +16,6 @@
 #include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double usual_strength = 0.02;

@@ -20,7 +20,6 @@
 #include "views/plots/same_sequence.h"
 
 namespace afterglow {
-
 namespace {
 
 SizePreset size_of_name(const std::string& name) {

@@ -11,7 +11,6 @@
 #include "views/plots/report_page.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Goes to each step, by training or from checkpoint to checkpoint, and returns the last observation.

@@ -20,7 +20,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

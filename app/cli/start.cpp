@@ -14,7 +14,6 @@
 #include "core/tasks/series_windows.h"
 
 namespace afterglow {
-
 namespace {
 
 /// As commands at the snapshot's step, after those of its past.

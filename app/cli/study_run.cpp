@@ -20,7 +20,6 @@
 #include "gpu/cuda.h"
 
 namespace afterglow {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -11,7 +11,6 @@
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t quality_metric = 1;  // the accuracy, or for a forecaster the explained variance

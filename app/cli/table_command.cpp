@@ -9,7 +9,6 @@
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 std::vector<PlannedRun> planned_runs(const Table& table, const TableOptions& options, const CommonOptions& common) {

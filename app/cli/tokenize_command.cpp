@@ -8,7 +8,6 @@
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -27,7 +27,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 struct TrainResults {

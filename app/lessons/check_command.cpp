@@ -10,7 +10,6 @@
 #include "core/io/number_text.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

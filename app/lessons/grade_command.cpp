@@ -9,7 +9,6 @@
 #include "core/engine/recipe/lesson_lines.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -20,7 +20,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -14,7 +14,6 @@
 #include "views/plots/plot_numbers.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

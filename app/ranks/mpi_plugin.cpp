@@ -10,7 +10,6 @@
 #include "app/ranks/plugin.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int bytes_at_once = 1 << 30;  // MPI takes counts as int

@@ -18,7 +18,6 @@
 #include "gpu/cuda.h"
 
 namespace afterglow {
-
 namespace {
 
 int number_in_environment(const char* name) {

@@ -6,7 +6,6 @@
 #include "core/io/terminal_text.h"
 
 namespace afterglow {
-
 namespace {
 
 using Texts = std::vector<std::string>;

@@ -4,7 +4,6 @@
 #include "app/shell/shell_texts.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Escapes what roff interprets: a dot or quote at the start of a line, a backslash anywhere, and a plain "-", which

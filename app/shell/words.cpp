@@ -8,7 +8,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 using Texts = std::vector<std::string>;

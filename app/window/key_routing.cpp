@@ -7,7 +7,6 @@
 #include "views/page/page.h"
 
 namespace afterglow {
-
 namespace {
 
 std::optional<ListKey> list_key_of(const Chord& chord) {

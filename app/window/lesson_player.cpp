@@ -12,7 +12,6 @@
 #include "views/plots/plot_numbers.h"
 
 namespace afterglow {
-
 namespace {
 
 struct OpenLesson : Immovable {  // the plans point into the lesson

@@ -7,7 +7,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 
 ScriptLine read_line(const nlohmann::json& value, const std::string& where) {

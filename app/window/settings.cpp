@@ -12,7 +12,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;
@@ -81,9 +80,8 @@ void take_recent(const json& object, std::vector<std::string>& recent) {
 
 json to_json(const std::map<std::string, Layout>& layouts) {
   json all = json::object();
-  for (const auto& [name, layout] : layouts) {
+  for (const auto& [name, layout] : layouts)
     all[name] = {{"workspace", layout.workspace}, {"splits", layout.splits}, {"shown_figure", layout.shown_figure}};
-  }
   return all;
 }
 

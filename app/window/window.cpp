@@ -15,7 +15,6 @@
 #include "views/page/page.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Folder for exports and snapshots: the current folder of a terminal, else Documents/Afterglow.

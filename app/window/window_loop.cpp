@@ -27,7 +27,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double display_interval = 1.0 / 60;

@@ -8,7 +8,6 @@
 #include "core/analysis/linear_algebra/singular_values.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();

@@ -10,7 +10,6 @@
 #include "core/analysis/linear_algebra/toeplitz_eigen.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double min_eigenvalue = 1e-12;  // under the root of eq. 8

@@ -7,7 +7,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 
 /// One column for each list and choice: 1 where the sample has it, less the mean.

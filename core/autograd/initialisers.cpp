@@ -7,7 +7,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int words_of_uniform = 2, words_of_normal = 4;

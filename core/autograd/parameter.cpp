@@ -10,7 +10,6 @@
 #include "core/tensor/bfloat.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t weights_for_threads = 1'000'000;  // fewer are drawn before threads have begun

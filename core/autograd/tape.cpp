@@ -6,7 +6,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::size_t closure_block_bytes = std::size_t{1} << 16;
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace afterglow {
-
 namespace {
 constexpr std::size_t alignment = 256;
 constexpr std::size_t smallest_block = std::size_t{1} << 20;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 namespace afterglow {
-
 namespace {
 
 /// `floats` is the buffer for one piece at a time: fresh memory for the whole array costs more than the transfer.

@@ -8,7 +8,6 @@
 #include "core/backend/host_memory.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t address_step = 256;

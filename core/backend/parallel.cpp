@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace afterglow {
-
 namespace {
 /// How often an idle worker polls for work before it sleeps: the kernels of a step follow each other within
 /// microseconds, and waking a sleeping thread takes longer than most of them.

@@ -6,7 +6,6 @@
 #include <new>
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::align_val_t buffer_alignment{64};

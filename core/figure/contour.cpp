@@ -7,7 +7,6 @@
 #include <set>
 
 namespace afterglow {
-
 namespace {
 
 class Squares {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/figure/math/math_text.h"
-#include "core/figure/ranges.h"
 #include "core/figure/readout.h"
 
 namespace afterglow {

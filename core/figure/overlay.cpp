@@ -13,7 +13,6 @@
 #include "core/figure/readout.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t most_samples = 512;  // points of a curve that are compared

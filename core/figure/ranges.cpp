@@ -1,9 +1,8 @@
 // The visible range of both axes of a figure, from its data, its own settings and those of the view.
-#include "core/figure/ranges.h"
-
 #include <cmath>
 
 #include "core/figure/decimate.h"
+#include "core/figure/layout.h"
 
 namespace afterglow {
 namespace {

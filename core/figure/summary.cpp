@@ -9,7 +9,6 @@
 #include "core/figure/decimate.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int digits = 3;

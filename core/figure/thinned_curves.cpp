@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace afterglow {
-
 namespace {
 
 std::ptrdiff_t ends_at(std::size_t count) { return static_cast<std::ptrdiff_t>(count); }

@@ -8,7 +8,6 @@
 #include "core/io/training_log.h"
 
 namespace afterglow {
-
 namespace {
 
 /// CRC-32C as the format stores it: rotated, with a constant added.

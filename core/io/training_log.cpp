@@ -15,7 +15,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

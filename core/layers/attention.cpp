@@ -18,7 +18,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 /// What is divided by its root mean square after the projection of queries and keys, before they turn.

@@ -6,7 +6,6 @@
 #include <numeric>
 
 namespace afterglow {
-
 namespace {
 
 /// Numbers of one token in a capture [1,T,..]; 0 without the capture.

@@ -16,7 +16,6 @@
 #include "core/analysis/solvers/kalman.h"
 #include "core/analysis/solvers/solvers.h"
 #include "core/layers/capture_reader.h"
-#include "core/layers/head_gate.h"
 #include "core/layers/layer.h"
 #include "core/layers/step_picture.h"
 

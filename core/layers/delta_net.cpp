@@ -14,7 +14,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 enum class MemoryRule { deltanet, gated_deltanet, kda, gla, kalman };

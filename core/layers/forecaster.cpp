@@ -12,7 +12,6 @@
 #include "core/layers/host_values.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double series_eps = 1e-5, norm_eps = 1e-5;

@@ -12,7 +12,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double unit_eps = 1e-6;  // added to the lengths of q and k, and to beta

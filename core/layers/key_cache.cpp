@@ -9,7 +9,6 @@
 #include "core/layers/host_values.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The matrix [T, width] of one head in a tensor [B, T, heads, width].

@@ -14,7 +14,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 /// What the learned eigenvalues are made of: gamma + i omega within the unit disk; e^(i theta); or that times

@@ -10,7 +10,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 enum class ScanNorm { none, plain, weighted };

@@ -19,7 +19,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Mamba2Config : JsonFields {

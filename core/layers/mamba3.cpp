@@ -12,7 +12,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Mamba3Config : JsonFields {

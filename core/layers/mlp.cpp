@@ -10,7 +10,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };  // relu2 is the square of relu

@@ -10,7 +10,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_shared_blocks = 64;

@@ -22,7 +22,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double max_gain = 0.9999;

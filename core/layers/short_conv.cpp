@@ -7,7 +7,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 struct ShortConvConfig : JsonFields {

@@ -14,7 +14,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double min_key_norm = 1e-6;  // Echo 3.2.1

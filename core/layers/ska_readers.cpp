@@ -11,7 +11,6 @@
 #include "core/layers/ska.h"
 
 namespace afterglow {
-
 namespace {
 
 using Mode = RidgeConfig::Mode;

@@ -7,7 +7,6 @@
 #include "core/layers/files/kl_file.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int min_rows = 4;

@@ -13,7 +13,6 @@
 #include "core/layers/written/retrieval_network.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

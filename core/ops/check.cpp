@@ -2,7 +2,6 @@
 #include "core/ops/check.h"
 
 namespace afterglow {
-
 namespace {
 
 bool agrees(const Shape& shape, const Shape& expected) {

@@ -4,7 +4,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 FeedbackInputs values_of(const FeedbackVars& in, double scale) {

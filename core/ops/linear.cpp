@@ -3,7 +3,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 /// What several projections of one input keep for the backward pass; undefined where that is nothing.

@@ -7,7 +7,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Notes the backward pass through y = rms_norm(x). `is_first`: no other operation has read x before.

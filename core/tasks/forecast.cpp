@@ -12,11 +12,10 @@
 #include "core/io/error.h"
 #include "core/io/wording.h"
 #include "core/random/random.h"
-#include "core/tasks/kinds.h"
+#include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr const char *built_in = "built-in", *drifting = "drifting", *all_columns = "all";

@@ -5,7 +5,6 @@
 #include <numeric>
 
 namespace afterglow {
-
 namespace {
 
 struct Special {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/random/random.h"
-#include "core/tasks/kinds.h"
+#include "core/tasks/fields.h"
 
 namespace afterglow {
 

@@ -12,7 +12,7 @@
 #include "core/io/error.h"
 #include "core/io/wording.h"
 #include "core/random/random.h"
-#include "core/tasks/kinds.h"
+#include "core/tasks/fields.h"
 #include "core/tasks/suite.h"
 
 namespace afterglow {

@@ -19,7 +19,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t largest_ids = std::size_t{1} << 30;

@@ -9,7 +9,6 @@
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t longest_label = 8;  // characters

@@ -4,7 +4,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 void check_rank(std::size_t rank) {
   if (rank > static_cast<std::size_t>(Shape::max_rank))

@@ -4,7 +4,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 struct TypeInfo {

@@ -14,7 +14,6 @@
 #include "gpu/runtime/properties.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t scratch_bytes = std::size_t{32} << 20;

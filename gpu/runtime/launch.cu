@@ -6,7 +6,6 @@
 #include "gpu/runtime/warpgroup_switch.h"
 
 namespace afterglow::device {
-
 namespace {
 
 __global__ void sample_kernel() {}

@@ -8,6 +8,7 @@
 #include "core/engine/session/analysed_run.h"
 #include "tests/app/run_program.h"
 #include "tests/core/engine/small_recipe.h"
+#include "views/plots/file_stem.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
@@ -31,7 +32,8 @@ TEST(TrainFigures, EveryPlotThatHasAFigureIsWritten) {
   for (const PlotKind& kind : plot_kinds()) {
     for (const Figure& figure : prepared_figures(kind, observation, Selection(), curves)) {
       with_figures.insert(std::string(kind.id));
-      EXPECT_TRUE(std::filesystem::exists(folder.path() / "out/figures_small_seed3_step12" / (figure.id + ".svg")))
+      EXPECT_TRUE(std::filesystem::exists(folder.path() / "out/figures_small_seed3_step12" /
+                                          (file_stem(figure.id, observation.model) + ".svg")))
           << figure.id << " of " << kind.id;
     }
   }

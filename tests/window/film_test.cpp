@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "app/window/film/film_files.h"
-#include "app/window/film/video.h"
 #include "core/io/error.h"
 #include "tests/core/io/temporary_folder.h"
 

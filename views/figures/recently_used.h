@@ -16,9 +16,8 @@ class RecentlyUsed {
   Value& operator[](std::string_view name) {
     Entry& entry = entries_.try_emplace(std::string(name)).first->second;
     entry.asked = ++asked_;
-    if (asked_ % forget_after == 0) {
+    if (asked_ % forget_after == 0)
       std::erase_if(entries_, [this](const auto& item) { return asked_ - item.second.asked >= forget_after; });
-    }
     return entry.value;
   }
   std::size_t size() const { return entries_.size(); }

@@ -9,7 +9,6 @@
 #include "core/io/field_table.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double most_places = 1 << 20;

@@ -11,7 +11,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

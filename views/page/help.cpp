@@ -10,7 +10,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 struct KeyLine {

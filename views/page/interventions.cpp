@@ -10,7 +10,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double fact_height = 23, switch_height = 24;  ///< of its rows, in layout units

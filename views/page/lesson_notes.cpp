@@ -8,7 +8,6 @@
 #include "core/figure/math/text_flow.h"
 
 namespace afterglow {
-
 namespace {
 
 /// "12:34", "1:02:03".

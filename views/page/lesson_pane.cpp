@@ -13,7 +13,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double narrowest = 280, widest = 640;  ///< layout units

@@ -9,7 +9,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double whole_range = 240;  ///< layout units of a drag from one end of the range to the other

@@ -9,7 +9,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 std::string focused_plot(const PageState& state) {

@@ -12,7 +12,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

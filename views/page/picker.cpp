@@ -10,7 +10,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double card_width = 250, card_height = 230, plain_card_height = 92, card_gap = 12;  // layout units

@@ -11,7 +11,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The layer of the panels: the selected one, or the first with a spectrum.

@@ -13,7 +13,6 @@
 #include "views/work_offer.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double info_seconds = 8;  ///< warnings and failures stay until they are clicked

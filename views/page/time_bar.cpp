@@ -11,7 +11,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double scrub_interval = 0.05;  ///< seconds between two moves while dragging

@@ -11,7 +11,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 void draw_wordmark(const Frame& frame, const Rect& row) {

@@ -8,7 +8,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

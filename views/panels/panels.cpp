@@ -7,7 +7,6 @@
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {
-
 namespace {
 
 std::vector<Panel> all_panels() {

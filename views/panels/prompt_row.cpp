@@ -9,7 +9,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr const char* prompt_key = "prompt";

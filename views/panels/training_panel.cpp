@@ -6,7 +6,6 @@
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {
-
 namespace {
 
 double draw_earlier_runs(Frame& frame, double right, const Rect& row) {

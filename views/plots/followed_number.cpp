@@ -6,7 +6,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Cell {

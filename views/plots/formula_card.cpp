@@ -10,7 +10,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 using LatexSigns = std::vector<std::pair<std::string, std::string>>;

@@ -11,7 +11,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Refers to the texts of `info`, the plot's object in assets/plots, which must outlive it.

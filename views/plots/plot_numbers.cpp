@@ -10,7 +10,6 @@
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Points {
@@ -25,9 +24,8 @@ struct Points {
 Points points_of(const Curve& curve) {
   Points points;
   const std::size_t size = curve.pyramid ? curve.pyramid->size() : std::min(curve.x.size(), curve.y.size());
-  for (std::size_t i = 0; i < size; ++i) {
+  for (std::size_t i = 0; i < size; ++i)
     curve.pyramid ? points.add(curve.pyramid->x(i), curve.pyramid->y(i)) : points.add(curve.x[i], curve.y[i]);
-  }
   return points;
 }
 

@@ -5,7 +5,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 std::string loss_numbers(const Observation& o, const Selection&) {

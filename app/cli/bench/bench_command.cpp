@@ -27,7 +27,6 @@
 #include "gpu/cuda.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

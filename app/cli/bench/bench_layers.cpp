@@ -14,7 +14,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

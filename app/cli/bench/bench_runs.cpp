@@ -14,7 +14,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -28,7 +27,7 @@ constexpr std::chrono::seconds max_wait{60};          // for one step
 constexpr std::int64_t min_steps = 20;                // of one measurement
 
 std::string without_end(Recipe recipe) {
-  recipe.training.steps = endless_steps;
+  recipe.training.steps = 100'000'000;  // until it is stopped
   recipe.training.evaluate_every = 0;
   return to_json(recipe).dump();
 }

@@ -10,7 +10,6 @@
 #include "core/io/folders.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Without a session bus GIO would start its own.

@@ -5,7 +5,6 @@
 #include "core/figure/summary.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t max_figures = 4;  // of a panel

@@ -15,7 +15,6 @@
 #include "views/panel.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

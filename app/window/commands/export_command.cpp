@@ -16,7 +16,6 @@
 #include "views/plots/report_page.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;
@@ -153,7 +152,7 @@ void run_report(CommandContext& context, const json& value) {
                                              std::to_string(trial.figures()) + " figures, at most " + bytes_text(most) +
                                              ", into " + std::filesystem::absolute(tour.file).string() + "."))
     return;
-  context.actions.begin_report(std::move(tour));
+  if (context.actions.begin_report) context.actions.begin_report(std::move(tour));
 }
 
 }  // namespace afterglow

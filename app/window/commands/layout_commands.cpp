@@ -8,7 +8,6 @@
 #include "views/page/page.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -10,7 +10,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 const std::string where = "the value of lesson";
 

@@ -17,7 +17,6 @@
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

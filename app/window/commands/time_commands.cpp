@@ -7,7 +7,6 @@
 #include "views/panel.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

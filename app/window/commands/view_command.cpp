@@ -9,7 +9,6 @@
 #include "views/panel.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -370,9 +370,8 @@ void workspace(CommandContext& context, const json& value) {
   if (name.empty())
     name =
         list[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(list.size()))) - 1].id;
-  if (std::none_of(list.begin(), list.end(), [&](const Workspace& w) { return w.id == name; })) {
+  if (std::none_of(list.begin(), list.end(), [&](const Workspace& w) { return w.id == name; }))
     throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
-  }
   context.page.workspace = name;
   context.page.workspace_is_chosen = true;
   context.page.maximised.clear();

@@ -17,7 +17,6 @@
 #include "views/imgui_compat.h"
 
 namespace afterglow {
-
 namespace {
 
 struct KeyName {

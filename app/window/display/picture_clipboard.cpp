@@ -15,7 +15,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Helper {

@@ -12,7 +12,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int usual_width = 760, usual_height = 480;

@@ -5,7 +5,6 @@
 #include <cmath>
 
 namespace afterglow {
-
 namespace {
 constexpr double slowest = 2;  ///< seconds between two pictures, however expensive one is
 }  // namespace

@@ -5,12 +5,10 @@
 
 #include <cstdio>
 
-#include "app/window/film/video.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr const char* stem = "film";

@@ -19,4 +19,14 @@ FilmForm film_form_of(const std::string& word);
 /// returns the sentence that names them. May take seconds. Throws Error.
 std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form);
 
+enum class VideoForm { gif, mp4 };
+
+struct Video {
+  std::string bytes;    ///< the file; empty after a failure
+  std::string problem;  ///< reason of a failure; also empty if ffmpeg is not installed
+};
+
+/// Runs ffmpeg as a child process and waits for it, at most a minute. `interval` is the time of one frame, in seconds.
+Video video_of(const FilmFrames& frames, double interval, VideoForm form);
+
 }  // namespace afterglow

@@ -1,6 +1,4 @@
 // Sends the pictures to ffmpeg through a socket; the file and ffmpeg's messages return in memory.
-#include "app/window/film/video.h"
-
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,11 +10,11 @@
 #include <iterator>
 #include <sstream>
 
+#include "app/window/film/film_files.h"
 #include "core/io/child_process.h"
 #include "core/io/temporary_file.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::chrono::seconds patience{60};

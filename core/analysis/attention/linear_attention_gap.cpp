@@ -9,7 +9,6 @@
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
-
 namespace {
 
 LinearAttentionGap::Query compare(const Eigen::VectorXd& linear, const Eigen::VectorXd& ridge, double shared_factor) {

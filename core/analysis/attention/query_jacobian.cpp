@@ -9,7 +9,6 @@
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Softmax weights, their largest m, and 1 - m without cancellation.

@@ -10,7 +10,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 
 WeightMatrix finished(const RowMajor& weights) {

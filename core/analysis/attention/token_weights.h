@@ -67,4 +67,11 @@ WeightMatrix kalman_token_weights(std::span<const double> keys, std::span<const 
 WeightMatrix solved_token_weights(std::span<const double> keys, std::span<const double> readers,
                                   std::span<const double> log_gate, double scale, int tokens);
 
+/// The decay of one head's memory, token by token.
+struct HeadGate {
+  int head = 0;
+  std::vector<double> log_decay;  ///< [T], <= 0
+  int channels = 1;               ///< number of channels with their own gate; `log_decay` is their mean
+};
+
 }  // namespace afterglow

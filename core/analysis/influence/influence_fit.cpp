@@ -8,7 +8,6 @@
 #include <vector>
 
 namespace afterglow {
-
 namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();

@@ -9,7 +9,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Turns the pairs of one head's rows as rotary position code does at this token.

@@ -9,7 +9,6 @@
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
-
 namespace {
 
 using Complex = std::complex<double>;

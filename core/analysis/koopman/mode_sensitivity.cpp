@@ -9,7 +9,6 @@
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
-
 namespace {
 
 /// u^H dA v of two modes.

@@ -11,7 +11,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 using Complexes = std::vector<std::complex<double>>;

@@ -8,7 +8,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 
 using Complex = std::complex<double>;

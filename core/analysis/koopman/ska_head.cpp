@@ -7,7 +7,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 
 bool is_sound(const SkaHead& head) {

@@ -7,7 +7,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 using Eigen::Index;
 constexpr double least_part = 1e-14;  // of a product that the basis does not hold; less than that is rounding

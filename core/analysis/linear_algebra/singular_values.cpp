@@ -11,7 +11,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr Eigen::Index small_side = 96;    // from there on a Krylov space takes less time than all eigenvalues

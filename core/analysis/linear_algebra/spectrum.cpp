@@ -9,7 +9,6 @@
 #include "core/analysis/linear_algebra/decompositions.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();

@@ -11,7 +11,6 @@
 #include "core/analysis/linear_algebra/krylov.h"
 
 namespace afterglow {
-
 namespace {
 
 using Eigen::Index;

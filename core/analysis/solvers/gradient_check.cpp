@@ -8,7 +8,6 @@
 #include "core/analysis/solvers/solver_steps.h"
 
 namespace afterglow {
-
 namespace {
 
 using steps::Matrix;

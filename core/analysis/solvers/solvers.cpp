@@ -9,7 +9,6 @@
 #include "core/analysis/solvers/solver_steps.h"
 
 namespace afterglow {
-
 namespace {
 
 using steps::Vector;

@@ -9,7 +9,6 @@
 #include "core/backend/scratch.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t channels_of_task = 32;

@@ -5,7 +5,6 @@
 #include "core/backend/cpu/cpu_backend.h"
 
 namespace afterglow {
-
 namespace {
 
 using namespace chebyshev;

@@ -11,7 +11,6 @@
 #include "core/backend/cpu/scalars.h"
 
 namespace afterglow {
-
 namespace {
 
 using namespace chebyshev;

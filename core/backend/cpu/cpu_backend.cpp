@@ -10,7 +10,6 @@
 #include "core/backend/level/cpu_level.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::align_val_t alignment{256};

@@ -17,7 +17,6 @@
 #include "core/backend/scratch.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t checkpoint_distance = 32;  // tokens; the backward pass recomputes states in between

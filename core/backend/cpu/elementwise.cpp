@@ -8,7 +8,6 @@
 #include "core/backend/element_type.h"
 
 namespace afterglow {
-
 namespace {
 
 template <class T, class X>

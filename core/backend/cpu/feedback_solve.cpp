@@ -8,7 +8,6 @@
 #include "core/backend/feedback.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t block_rows = 64;

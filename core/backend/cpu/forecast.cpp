@@ -6,7 +6,6 @@
 #include "core/backend/dropout_mask.h"
 
 namespace afterglow {
-
 namespace {
 
 template <class T>

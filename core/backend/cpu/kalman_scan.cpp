@@ -8,7 +8,6 @@
 #include "core/backend/scratch.h"
 
 namespace afterglow {
-
 namespace {
 
 template <class T>

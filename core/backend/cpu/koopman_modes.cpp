@@ -9,7 +9,6 @@
 #include "core/backend/scratch.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int block_columns = 32, block_pairs = block_columns / 2;

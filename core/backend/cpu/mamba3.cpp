@@ -7,7 +7,6 @@
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double pi = std::numbers::pi;

@@ -11,7 +11,6 @@
 #include "core/backend/scratch.h"
 
 namespace afterglow {
-
 namespace {
 
 template <class T>

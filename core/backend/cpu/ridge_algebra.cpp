@@ -6,7 +6,6 @@
 #include "core/backend/cpu/ridge.h"
 
 namespace afterglow {
-
 namespace ridge {
 
 Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)

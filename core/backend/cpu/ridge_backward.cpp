@@ -10,7 +10,6 @@
 #include "core/backend/cpu/scalars.h"
 
 namespace afterglow {
-
 namespace {
 
 using namespace ridge;

@@ -8,7 +8,6 @@
 #include "core/backend/cpu/ridge.h"
 
 namespace afterglow {
-
 namespace {
 
 using namespace ridge;

@@ -6,7 +6,6 @@
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Angles {};

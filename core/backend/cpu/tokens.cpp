@@ -5,7 +5,6 @@
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {
-
 namespace {
 
 struct RowLosses {};

@@ -9,7 +9,6 @@
 #include "core/models/step_program.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::size_t matrix_rank = 4;  ///< [B, heads, rows, columns]
 

@@ -16,7 +16,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 /// What `ranked_logits` gives.

@@ -16,7 +16,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t batch_tokens = 4096, max_examples = 64;

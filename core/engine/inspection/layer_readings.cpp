@@ -11,7 +11,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 void blank_future(std::vector<float>& weights, std::size_t tokens) {

@@ -9,7 +9,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The tokens with targets, the last one first; the last token without any.

@@ -16,7 +16,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t max_eigenvalues = 128;

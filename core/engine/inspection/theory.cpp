@@ -19,7 +19,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int max_power = 8;

@@ -7,7 +7,6 @@
 #include "core/layers/spectral_memory.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int max_cells = 128, max_modes = 4;  // on a side; of a history

@@ -18,7 +18,6 @@
 #include "core/engine/observation/trajectory_view.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();

@@ -8,7 +8,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
 

@@ -8,7 +8,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

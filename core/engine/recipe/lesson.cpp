@@ -12,7 +12,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t max_bytes = std::size_t{1} << 20, max_lesson_steps = 64;

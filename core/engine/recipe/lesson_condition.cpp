@@ -11,7 +11,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 struct RelationInfo {

@@ -12,7 +12,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_step_number = 1'000'000'000;

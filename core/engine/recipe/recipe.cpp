@@ -19,7 +19,6 @@
 #include "core/models/model.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

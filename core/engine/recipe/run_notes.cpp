@@ -9,7 +9,6 @@
 #include "core/io/terminal_text.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

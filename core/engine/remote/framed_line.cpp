@@ -12,7 +12,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::string_view start_mark = "\nafterglow session, protocol 1\n";

@@ -24,7 +24,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::uint32_t most_ahead = 2;  // observations in flight, which also spares a slow line

@@ -15,7 +15,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int eager_wait = 2, idle_wait = 100;  // milliseconds

@@ -20,7 +20,6 @@
 #include "core/engine/remote/fields.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t most_part_bytes = std::size_t{1} << 30;  // of all parts that a peer makes this side keep

@@ -13,7 +13,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 ModelSummary summary_of(const Trainer& trainer) {

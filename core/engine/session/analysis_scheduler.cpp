@@ -10,7 +10,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 // The budget: shares of the worker's time while training goes on.
 constexpr double usual_share = 0.025;        // of all requested analyses together

@@ -4,7 +4,6 @@
 #include "core/engine/recipe/recipe.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::size_t max_runs = 32;
 constexpr std::size_t max_checksums = 4096;  // above it the interval doubles and every other checksum is dropped

@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace afterglow {
-
 namespace {
 constexpr double speed_seconds = 0.5;  // minimal interval over which the speed is averaged
 constexpr std::array<double, 8> speed_limits{1, 2, 5, 10, 20, 50, 100, 0};

@@ -12,7 +12,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -10,7 +10,6 @@
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::size_t max_events = 50;  // messages
 constexpr double immediate = 0.25;      // that going to a step may take without showing progress

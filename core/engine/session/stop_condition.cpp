@@ -6,7 +6,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {

@@ -7,7 +7,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t first_trained_steps = 20;  // before the tour: the first three steps still allocate

@@ -1,13 +1,8 @@
 // What a user does to see everything, so that a measurement begins where nothing new takes memory or time.
 #pragma once
-#include <cstdint>
-
 #include "core/engine/session/session.h"
 
 namespace afterglow {
-
-/// Steps of a training that goes on until it is stopped.
-inline constexpr std::int64_t endless_steps = 100'000'000;
 
 /// Throws the error that stopped the training, with step and exit code; returns if it goes on.
 void require_training(const Observation& now);

@@ -7,7 +7,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 constexpr std::chrono::milliseconds poll_interval{200};  // at runs that other processes have claimed
 }

@@ -10,7 +10,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 /// One head of a tensor [1,T,H,D] in float64, [T,D].

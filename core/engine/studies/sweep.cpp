@@ -15,7 +15,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -12,7 +12,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The name of a letter beyond ASCII for file names: Greek letters have names, others are empty.

@@ -17,7 +17,6 @@
 #include "core/tasks/task.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -7,7 +7,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t windows_at_once = 64;

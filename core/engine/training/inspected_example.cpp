@@ -10,7 +10,6 @@
 #include "core/tasks/prefixed_task.h"
 
 namespace afterglow {
-
 namespace {
 
 /// With the model's prefix tokens, as the run's own task has them.

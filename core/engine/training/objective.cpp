@@ -9,7 +9,6 @@
 #include "core/layers/spectral_memory.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::string_view scope = "memory.";

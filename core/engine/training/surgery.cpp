@@ -18,7 +18,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 using Complex = std::complex<double>;

@@ -13,7 +13,6 @@
 #include "core/tasks/prefixed_task.h"
 
 namespace afterglow {
-
 namespace {
 
 // The step's input and output, in device memory and in pinned host memory of the same layout. The inputs are

@@ -16,7 +16,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 [[noreturn]] void refuse_unknown_setting(std::string_view key) {
@@ -42,7 +41,7 @@ void require_room_for(const ParameterStore& declared, const Backend& backend, DT
     if (error.code() != ExitCode::out_of_memory) throw;
     const std::string what = error.what();
     throw Error(error.code(), what.substr(0, what.find(';')), "; the model's ", count, " weights take ",
-                bytes_text(bytes), " without training; ",
+                bytes_text(bytes), dtype == DType::bf16 ? " in bfloat16" : " in float32", ", without training; ",
                 (backend.name() == "cpu" ? "close other programs or take a machine with more memory"
                                          : "close other programs on the GPU or use --device cpu"));
   }

@@ -17,7 +17,6 @@
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
-
 namespace {
 
 /// "0.0007", "1000", "1e+07": short enough for a mark on a curve.

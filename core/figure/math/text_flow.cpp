@@ -6,7 +6,6 @@
 #include "core/figure/math/math_text.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double line_height = 1.5;    ///< in text sizes

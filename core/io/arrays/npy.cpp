@@ -19,7 +19,6 @@
 #include <stb/stb_image.h>
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";

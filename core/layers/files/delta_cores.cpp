@@ -6,7 +6,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 enum class Gate { none, of_head, of_channel };

@@ -16,7 +16,6 @@
 #include "core/layers/host_values.h"
 
 namespace afterglow {
-
 namespace {
 
 struct HostCapture {

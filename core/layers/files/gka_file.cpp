@@ -11,7 +11,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Inputs of the core, on the host; keys [B,T,H,D], the numbers [B,T,H].

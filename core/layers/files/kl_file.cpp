@@ -2,7 +2,6 @@
 #include "core/layers/files/kl_file.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr KlFields field_names{"strategy", "kernel", "tau", "components", "lambda_scaling"};

@@ -10,7 +10,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double gain_bound = 0.9999;   // gamma_max of every block

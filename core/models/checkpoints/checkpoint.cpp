@@ -15,7 +15,6 @@
 #include "core/io/wording.h"
 
 namespace afterglow {
-
 namespace {
 
 thread_local const LoadingWatch::Told* watching = nullptr;

@@ -10,7 +10,6 @@
 #include "core/models/model.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -10,7 +10,6 @@
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

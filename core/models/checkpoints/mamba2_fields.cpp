@@ -8,7 +8,6 @@
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -4,7 +4,6 @@
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -5,7 +5,6 @@
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -3,7 +3,6 @@
 #include "gpu/hopper/attention/attention_warpgroup.cuh"
 
 namespace afterglow::device::tiles {
-
 namespace {
 
 template <bool of_keys>

@@ -5,7 +5,6 @@
 #include "gpu/hopper/attention/attention_warpgroup.cuh"
 
 namespace afterglow::device::tiles {
-
 namespace {
 
 constexpr int step_keys = 128, tiles_a_step = step_keys / rows;

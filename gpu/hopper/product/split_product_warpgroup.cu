@@ -9,7 +9,6 @@
 #include "gpu/runtime/kernel.cuh"
 
 namespace afterglow::device {
-
 namespace {
 
 using warpgroup::Operand;

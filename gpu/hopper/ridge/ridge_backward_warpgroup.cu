@@ -3,9 +3,7 @@
 #include "gpu/hopper/ridge/ridge_warpgroup.cuh"
 
 namespace afterglow::device {
-
 namespace warpgroup {
-
 namespace {
 
 /// One group. Matrices in shared memory: L^-1, A_w and two temporaries.
@@ -163,7 +161,6 @@ __global__ void __launch_bounds__(threads, 3)
 }
 
 }  // namespace
-
 }  // namespace warpgroup
 
 void groups_backward_on_warpgroups(const RidgeCall& call, const Tensor& dy, const RidgeWorkspace& work,

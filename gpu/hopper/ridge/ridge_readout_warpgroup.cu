@@ -4,9 +4,7 @@
 #include "gpu/ops/ridge/ridge_factor.cuh"
 
 namespace afterglow::device {
-
 namespace warpgroup {
-
 namespace {
 
 constexpr int group_bytes = 3 * HalfMatrix::bytes + int(sizeof(Peaks<1>));
@@ -127,7 +125,6 @@ __global__ void __launch_bounds__(threads, 4)
 }
 
 }  // namespace
-
 }  // namespace warpgroup
 
 void groups_on_warpgroups(const RidgeCall& call, const Tensor& y) {

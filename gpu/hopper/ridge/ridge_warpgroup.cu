@@ -4,9 +4,7 @@
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow::device {
-
 namespace warpgroup {
-
 namespace {
 
 struct GatherNotes {
@@ -215,7 +213,6 @@ __global__ void __launch_bounds__(threads, 3)
 }
 
 }  // namespace
-
 }  // namespace warpgroup
 
 void gather_on_warpgroups(const RidgeCall& call, const PieceKeys& found) {

@@ -6,7 +6,6 @@
 #include "gpu/tile/lanes.cuh"
 
 namespace afterglow::device {
-
 namespace {
 
 constexpr int block = 128, lanes = 8, groups = block / lanes;

@@ -4,7 +4,6 @@
 #include "gpu/tile/pieces.cuh"
 
 namespace afterglow::device {
-
 namespace {
 
 /// Turns every chunk's addition into the sum before that chunk (after it when `backwards`), in place; a thread has 8

@@ -4,7 +4,6 @@
 #include "gpu/ops/chebyshev/chebyshev_units.cuh"
 
 namespace afterglow::device {
-
 namespace chebyshev_units {
 namespace {
 

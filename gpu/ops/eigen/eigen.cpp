@@ -2,7 +2,6 @@
 #include "gpu/ops/eigen/solver_memory.h"
 
 namespace afterglow {
-
 namespace {
 
 bool solve(cusolverDnHandle_t solver, int n, double* matrix, double* values) {

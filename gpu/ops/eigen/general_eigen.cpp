@@ -4,7 +4,6 @@
 #include "gpu/ops/eigen/solver_memory.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr cusolverEigMode_t no_vectors = CUSOLVER_EIG_MODE_NOVECTOR;

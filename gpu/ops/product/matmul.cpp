@@ -7,7 +7,6 @@
 #include "gpu/runtime/cuda_backend.h"
 
 namespace afterglow {
-
 namespace {
 
 /// An operand in the form that cuBLAS takes.

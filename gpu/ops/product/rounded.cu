@@ -7,9 +7,7 @@
 #include "gpu/ops/product/rounded.cuh"
 
 namespace afterglow {
-
 namespace device {
-
 namespace {
 
 constexpr unsigned ahead = 4;     // loads in flight

@@ -10,9 +10,7 @@
 #include "gpu/tile/tiles.cuh"
 
 namespace afterglow {
-
 namespace device {
-
 namespace {
 
 constexpr unsigned fours = square / 4, held = square * fours / threads;  // of a row, and of a thread

@@ -69,7 +69,8 @@ bool is_for_everyone(const std::string& include, const std::string& folder) {
 /// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship, and where
 /// nvcc compiles functions for the host that run on the device alone.
 bool may_compile_conditionally(const std::string& path) {
-  return path == "views/imgui_compat.h" || path == "gpu/ops/elementwise/koopman_modes.cu";
+  return path == "views/imgui_compat.h" || path == "tests/views/drawing/imgui_input.h" ||
+         path == "gpu/ops/elementwise/koopman_modes.cu";
 }
 
 constexpr std::array<std::string_view, 9> window_and_gpu = {"imgui",    "GLFW/",  "GL/",  "cuda", "cublas",

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/views/drawing/imgui_input.h"
 #include "views/frame.h"
-#include "views/imgui_compat.h"
 #include "views/page/page.h"
 
 namespace afterglow {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/figure/files/svg_writer.h"
-#include "core/figure/ranges.h"
+#include "core/figure/layout.h"
 #include "tests/support/sample_observations.h"
 #include "views/plots/plot_kinds.h"
 

@@ -124,7 +124,7 @@ TEST(InfluenceFigures, TheHeadlineSaysWhereTheorem8DoesNotApply) {
   auto broken = std::make_shared<InfluenceView>(*o.influence);
   broken->routing[1].c2 = 2;
   o.influence = broken;
-  EXPECT_TRUE(influence_subtitle(o, {}).starts_with("theorem 8 does not apply: γ_max c₂ ≥ 1 in 1 sessa"))
+  EXPECT_TRUE(influence_subtitle(o, {}).starts_with("theorem 8 does not apply: γ_max c₂ ≥ 1 in 1 ska"))
       << influence_subtitle(o, {});
 }
 

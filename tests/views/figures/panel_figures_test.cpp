@@ -13,7 +13,7 @@
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/csv_writer.h"
-#include "core/figure/ranges.h"
+#include "core/figure/layout.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/analyses/inspected/inspection_figures.h"

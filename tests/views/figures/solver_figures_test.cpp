@@ -137,7 +137,7 @@ TEST(ConditioningFigures, ShowSystemsWhereNoGramMatrixIsTraced) {
   CurveStore curves;
   const Observation o = samples::attention_trace();
   const auto figures = conditioning_figures(o, {}, curves);
-  ASSERT_EQ(figures.size(), 3u);
+  ASSERT_EQ(figures.size(), 4u);
   EXPECT_EQ(figures[0].reference_lines.back().label, "(a + 1)/a");
   EXPECT_NEAR(figures[0].reference_lines.back().at, 51, 1e-9);
   const Line head = series<Line>(figures[0], "head 0");

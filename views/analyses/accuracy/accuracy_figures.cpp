@@ -10,7 +10,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::string_view id_prefix = "accuracy_grid_";

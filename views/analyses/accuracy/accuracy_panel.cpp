@@ -7,7 +7,6 @@
 #include "views/plot_widget.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Sends the command `probe`: the grid's own configuration with the numbers of the cell.

@@ -12,7 +12,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t shown_parts = 10;

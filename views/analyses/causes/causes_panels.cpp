@@ -12,7 +12,6 @@
 #include "views/plot_widget.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double chip_line = 23, answer_width = 118, name_width = 66, sentence_line = 18;

@@ -9,7 +9,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 struct Grid {
@@ -250,9 +249,8 @@ std::vector<AxisTick> token_ticks(const std::vector<TokenView>& tokens, int aske
       ticks.push_back({static_cast<double>(t), std::to_string(t)});
   }
   std::ranges::sort(named);
-  for (const int t : named) {
+  for (const int t : named)
     ticks.push_back({static_cast<double>(t), std::to_string(t) + " " + tokens[static_cast<std::size_t>(t)].label});
-  }
   std::ranges::sort(ticks, {}, &AxisTick::at);
   return ticks;
 }

@@ -13,7 +13,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double lowest_share = 1e-7;  ///< of the largest influence: smaller values are not shown

@@ -12,7 +12,6 @@
 #include "views/sliders.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int usual_source = 8;

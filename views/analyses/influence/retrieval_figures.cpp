@@ -8,7 +8,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double lowest_shown_score = 1e-6;  ///< of the score at lag 1

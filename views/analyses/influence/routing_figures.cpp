@@ -12,7 +12,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int freeze_window = 16;  ///< consecutive tokens over which time may stand still

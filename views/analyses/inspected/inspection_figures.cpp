@@ -13,7 +13,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();

@@ -8,7 +8,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int max_chip_rows = 3;

@@ -9,7 +9,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 /// "MSE 0.31 ± 0.02", over several runs.
@@ -105,9 +104,8 @@ Figure reads_figure(const MemoryView& view, std::size_t layer) {
   std::vector<double> cells;
   for (std::size_t m = 0; m < attention.reads.size(); ++m) {
     map.row_labels.push_back(std::to_string(m));
-    for (std::size_t t = 0; t < static_cast<std::size_t>(map.cols); ++t) {
+    for (std::size_t t = 0; t < static_cast<std::size_t>(map.cols); ++t)
       cells.push_back(t < attention.reads[m].size() ? attention.reads[m][t] : std::nan(""));
-    }
   }
   map.cells = std::move(cells);
   figure.series.emplace_back(std::move(map));

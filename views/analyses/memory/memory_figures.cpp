@@ -11,7 +11,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 Figure stage_figure(std::string id, std::string title, std::string subtitle, std::string x, std::string y) {

@@ -10,7 +10,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::array memory_knobs{"memory.modes",    "memory.tokens", "memory.rows", "memory.without",

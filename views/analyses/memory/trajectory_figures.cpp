@@ -9,7 +9,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double rounding_share = 1e-9;  ///< of the largest eigenvalue: smaller ones are rounding

@@ -12,7 +12,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 /// Above 1/u of a precision a solution has no correct digit; the precision in use is highlighted.
@@ -108,9 +107,8 @@ Figure smallest_figure(const Observation& observation, const Selection& selectio
   const double shift = ridge_shift(observation);
   name_inspected_ridge(figure, observation, shift);
   add_heads(figure, *observation.trace, selection, [&](const HeadStep& head) { return smallest_with(head, shift); });
-  if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge + shift > 0) {
+  if (const HeadSpectrum* head = selected_head(observation, selection); head && head->ridge + shift > 0)
     add_level(figure, head->ridge + shift, "ridge ε", Role::dim, Dash::dashed);
-  }
   add_jitter(figure, *observation.trace);
   return figure;
 }

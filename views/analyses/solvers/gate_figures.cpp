@@ -8,7 +8,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 const std::vector<HeadGate>* gates_of(const Observation& observation) {

@@ -7,7 +7,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 const std::vector<GradientLine>& gradients_of(const SolverView& view) {

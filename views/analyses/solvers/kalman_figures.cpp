@@ -8,7 +8,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 Ink filter_ink(FilterKind kind) {

@@ -10,7 +10,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 /// An iteration axis for all figures that follow the solvers.

@@ -9,7 +9,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The advice in amber, above the plots; returns the height used.
@@ -50,9 +49,8 @@ void draw_solver_race(Frame& frame, const Panel& panel, const std::vector<Figure
   const Rect body{area.x, area.y + strip, area.width, area.height - strip};
   const int shown = frame.state.figure_of(panel.kind->id);
   const double gap = frame.px(4);
-  if (shown >= 0 && shown < static_cast<int>(figures.size())) {
+  if (shown >= 0 && shown < static_cast<int>(figures.size()))
     return draw_one(frame, figures[static_cast<std::size_t>(shown)], body);
-  }
   if (figures.size() < 2 || body.width < frame.px(480)) return draw_figure_grid(frame, panel, figures, body);
   // The race on the left; spectrum, floor and weights next to it, as many as stay readable.
   const double left = std::round(body.width * 0.56);

@@ -12,7 +12,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 int shown_power(const HeadSpectrum& head, const Selection& selection) {

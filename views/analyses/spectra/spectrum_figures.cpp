@@ -14,7 +14,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t trail_length = 60;

@@ -16,7 +16,6 @@
 #include "views/widgets.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double min_header = 240;  ///< in narrower panels the switches of the heads are below the readout

@@ -8,7 +8,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The states of the selected layer, or of the first layer with states.

@@ -9,7 +9,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t shown_way = 16;  // tokens before the chosen one in the trails

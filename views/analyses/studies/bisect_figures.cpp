@@ -7,7 +7,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The end of a bar: for a condition that was not reached, the last step that was trained.

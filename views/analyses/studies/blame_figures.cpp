@@ -9,7 +9,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::string_view batch_prefix = "batch ";

@@ -8,7 +8,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 /// A log axis cannot show 0: equal weights have no line.

@@ -9,7 +9,6 @@
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 bool is_whole(const OverTrainingView& view) { return view.step.size() == view.value.size(); }

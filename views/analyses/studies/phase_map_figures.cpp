@@ -12,7 +12,6 @@
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::string_view run_prefix = "run ";

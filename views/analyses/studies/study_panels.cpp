@@ -9,7 +9,6 @@
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double study_line = 18;

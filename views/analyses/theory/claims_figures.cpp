@@ -7,7 +7,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 const std::vector<std::string> verdicts{"holds", "holds in part", "does not", "not tried"};

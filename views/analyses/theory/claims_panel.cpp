@@ -6,7 +6,6 @@
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t columns = 5;

@@ -14,7 +14,6 @@
 #include "views/plots/families.h"
 
 namespace afterglow {
-
 namespace {
 
 std::string place_of(const Observation& observation, const TheoryView& theory) {

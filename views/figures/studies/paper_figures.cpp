@@ -11,7 +11,6 @@
 #include "views/figures/sheet.h"
 
 namespace afterglow {
-
 namespace {
 
 std::string size_text(const StudySize& size, bool is_network) {

@@ -12,7 +12,6 @@
 #include "core/io/number_text.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();

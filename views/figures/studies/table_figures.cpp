@@ -10,7 +10,6 @@
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 std::vector<std::string> series_of(const TableView& table) {

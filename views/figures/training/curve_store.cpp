@@ -6,7 +6,6 @@
 #include <cstring>
 
 namespace afterglow {
-
 namespace {
 
 /// Whether `now` starts with all former values. Storage that is still the same object was only appended to.
@@ -65,9 +64,8 @@ Curve CurveStore::grown(const std::string& key, const CurveSource& source, const
     kept.pyramid.append(source.abscissa.empty() ? source.first_x + static_cast<double>(i) : source.abscissa[i],
                         kept.filtered(source.values, i));
   }
-  if (!kept.shared || kept.shared->size() != kept.pyramid.size()) {
+  if (!kept.shared || kept.shared->size() != kept.pyramid.size())
     kept.shared = std::make_shared<const CurvePyramid>(kept.pyramid);
-  }
   kept.seen = source.values;
   return Curve{.pyramid = kept.shared};
 }

@@ -13,7 +13,6 @@
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {
-
 namespace {
 
 std::int64_t last_step(const RunCurves& run) { return run.first_step + static_cast<std::int64_t>(run.loss.size()) - 1; }
@@ -24,9 +23,8 @@ double end_of_steps(const Observation& observation) {
   std::int64_t step = std::max<std::int64_t>(1, observation.step);
   for (const RunCurves& run : observation.runs) step = std::max(step, last_step(run));
   if (observation.ahead) step = std::max(step, last_step(*observation.ahead));
-  if (observation.final_step > 0 && step <= observation.final_step && 4 * step >= observation.final_step) {
+  if (observation.final_step > 0 && step <= observation.final_step && 4 * step >= observation.final_step)
     return static_cast<double>(observation.final_step);
-  }
   double end = 50;
   for (int i = 0; end < 1.15 * static_cast<double>(step); ++i) end *= i % 2 ? 2.5 : 2;
   return end;

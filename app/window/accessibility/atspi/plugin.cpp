@@ -14,7 +14,6 @@
 #include <vector>
 
 namespace afterglow {
-
 namespace {
 
 // A GObject class that is registered by hand: ATK implements name, description and role, what follows children and

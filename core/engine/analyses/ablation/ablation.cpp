@@ -15,7 +15,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_tokens = 4096, max_examples = 64;

@@ -15,7 +15,6 @@
 #include "core/tasks/task.h"
 
 namespace afterglow {
-
 namespace {
 
 struct AccuracyConfig {

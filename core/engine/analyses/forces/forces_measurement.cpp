@@ -16,7 +16,6 @@
 #include "core/layers/layer_traits.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_weights = 100'000'000;  ///< 0.8 GB in float64

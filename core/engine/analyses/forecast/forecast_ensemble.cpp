@@ -15,7 +15,6 @@
 #include "core/layers/layer_traits.h"
 
 namespace afterglow {
-
 namespace {
 
 std::string label_of(const Trainer& run) {

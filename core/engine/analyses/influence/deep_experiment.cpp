@@ -8,7 +8,6 @@
 #include "core/ops/ops.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int lags_in_a_decade = 8, far_lags_in_a_decade = 12;

@@ -20,7 +20,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int max_hops = 24, followed_hops = 4;

@@ -10,7 +10,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t memory_of_a_pass = std::int64_t{256} << 20;  // bytes; small enough for laptop GPUs

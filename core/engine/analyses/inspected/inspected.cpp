@@ -5,7 +5,6 @@
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The answers to the inspected sequence under the interventions. The accuracy on many sequences takes most of the

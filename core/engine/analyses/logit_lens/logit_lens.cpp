@@ -11,7 +11,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_logits = std::int64_t{4}

@@ -12,7 +12,6 @@
 #include "core/models/step_program.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::int64_t max_state_numbers = std::int64_t{24} << 20;  ///< of one sequence, all tokens together

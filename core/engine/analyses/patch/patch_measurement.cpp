@@ -16,7 +16,6 @@
 #include "core/layers/layer_kind.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr double not_yet = std::numeric_limits<double>::quiet_NaN();

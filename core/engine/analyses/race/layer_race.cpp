@@ -18,7 +18,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int recall_lags_in_a_decade = 4;

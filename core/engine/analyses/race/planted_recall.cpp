@@ -9,7 +9,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 std::vector<double> normal_numbers(std::uint64_t seed, std::uint64_t index, std::size_t count) {

@@ -14,7 +14,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int max_sequences = 256, sequences_of_a_large_model = 64;

@@ -14,7 +14,6 @@
 #include "core/random/random.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr int retrieval_lags_in_a_decade = 10, tokens_in_a_retrieval_pass = 1024;

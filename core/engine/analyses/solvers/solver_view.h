@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/analysis/attention/token_weights.h"
 #include "core/analysis/solvers/gradient_check.h"
 #include "core/analysis/solvers/kalman.h"
 #include "core/analysis/solvers/solvers.h"
-#include "core/layers/head_gate.h"
 
 namespace afterglow {
 

@@ -6,7 +6,6 @@
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
-
 namespace {
 
 using ChosenProblem = std::optional<MadeProblem>;

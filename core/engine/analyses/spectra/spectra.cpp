@@ -6,7 +6,6 @@
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t spectrum_history_length = 60;

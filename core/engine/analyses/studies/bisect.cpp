@@ -11,7 +11,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 struct BisectConfig {

@@ -11,7 +11,6 @@
 #include "core/tasks/task.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

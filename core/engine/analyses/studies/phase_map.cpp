@@ -13,7 +13,6 @@
 #include "core/io/number_text.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -5,7 +5,6 @@
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The theorems for one head, and the gradient by depth. The last result stays with the response to interventions until

@@ -10,7 +10,6 @@
 #include "core/io/json_file.h"
 
 namespace afterglow {
-
 namespace {
 
 /// The trace, or the forecast in its place, with the trajectory and its memory.

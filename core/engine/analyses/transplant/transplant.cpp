@@ -10,7 +10,6 @@
 #include "core/engine/session/analysis_table.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr std::size_t shown_answers = 6;

@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace afterglow {
-
 namespace {
 
 /// Bytes sent to another process at once: large enough that the transfer outweighs its latency.

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace afterglow {
-
 namespace {
 constexpr std::int64_t dense_steps = 2000;   // rewinding within these must feel immediate
 constexpr std::int64_t closest_frames = 10;  // steps between states if memory is no limit

@@ -14,7 +14,6 @@
 #include "core/io/error.h"
 
 namespace afterglow {
-
 namespace {
 
 namespace fs = std::filesystem;

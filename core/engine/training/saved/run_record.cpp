@@ -8,7 +8,6 @@
 #include "core/analysis/kl_decompose.h"
 
 namespace afterglow {
-
 namespace {
 
 std::vector<double> copy_of(const Values& values) { return {values.span().begin(), values.span().end()}; }

@@ -15,7 +15,6 @@
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
-
 namespace {
 
 CudaMaker cuda_maker = nullptr;

@@ -14,7 +14,6 @@
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
-
 namespace {
 
 constexpr const char* groups[] = {"", "optim.first_moment.", "optim.second_moment."};

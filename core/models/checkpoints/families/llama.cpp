@@ -2,7 +2,6 @@
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

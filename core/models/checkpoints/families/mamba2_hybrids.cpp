@@ -7,7 +7,6 @@
 #include "core/models/checkpoints/mamba2_fields.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -3,7 +3,6 @@
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;

@@ -8,7 +8,6 @@
 #include "core/models/checkpoints/mamba2_fields.h"
 
 namespace afterglow {
-
 namespace {
 
 using nlohmann::json;
