@@ -343,8 +343,9 @@ TEST_F(Workflow, AFigureOpensAsTheOnlyRunWhereItWasExported) {
 /// A burst of clicks that arrives between two frames: Dear ImGui takes one press or release a frame.
 TEST_F(Workflow, ACommandAndItsValueThatAreTypedAtOnceRunWhileTheProcessorIsBusy) {
   const fs::path file = home / "status.json";
-  std::ofstream(home / "script.json") << nlohmann::json{
-      {{{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}}}};
+  const nlohmann::json status_command = {{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}};
+  std::ofstream(home / "script.json") << nlohmann::json::array({status_command}).dump();
+  fs::create_directories(home / "load");
   RunningProgram program(
       *display, home, {program_file().string(), "--preset", "tiny", "--script", "script.json", "--size", "1280x720"});
   RunningProgram load(*display, home / "load",
