@@ -1,18 +1,14 @@
 // Runs the studies of the papers' figures and equations and draws them.
 #include "app/cli/paper_plots.h"
 
-#include <Eigen/QR>
 #include <algorithm>
 #include <array>
-#include <complex>
-#include <numbers>
 
 #include "core/engine/analyses/costs/layer_costs.h"
 #include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
-#include "core/random/random.h"
 #include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {
@@ -82,50 +78,6 @@ Figure echo_table1(std::size_t number, const PaperSettings& settings, const Stud
   return cost_figure(number, layer_costs(plan, progress));
 }
 
-/// Proposition C.5: |M|/G of k_t = c_t e^(iθ_t), and of |k_t|², over the largest step of the phase.
-std::vector<StudyCurve> phase_study(std::uint64_t seed) {
-  constexpr int places = 20, tokens = 4096;
-  std::vector<StudyCurve> curves{{"|A| of k", {}, false, {}, {}}, {"|A| of |k|², lifted", {}, false, {}, {}}};
-  const auto strength = [](const auto& k) {
-    return std::abs(k.head(tokens - 1).dot(k.tail(tokens - 1))) / k.squaredNorm();
-  };
-  for (int place = 0; place <= places; ++place) {
-    const double spread = std::numbers::pi * place / places;
-    Random random(seed, task_design_stream);  // the same content at each place
-    double content = 1, phase = 0;
-    Eigen::VectorXcd k(tokens);
-    for (std::complex<double>& value : k) {
-      content = 0.9 * content + 0.1 * (1 + random.normal());
-      phase += spread * (2 * random.uniform() - 1);
-      value = content * std::polar(1.0, phase);
-    }
-    for (StudyCurve& curve : curves) curve.x.push_back(spread);
-    curves[0].y.push_back(strength(k));
-    curves[1].y.push_back(strength(k.cwiseAbs2().eval()));
-  }
-  return curves;
-}
-
-/// Proposition J.1: the share of the logits' gradient, D of V numbers in the mean, that a random head lets through.
-std::vector<StudyCurve> head_study(std::uint64_t seed) {
-  constexpr int vocabulary = 256, answers = 64;
-  StudyCurve measured{"measured", {}, false, {}, {}}, mean{"D/V", {}, true, {}, {}};
-  Random random(seed, task_design_stream);
-  const auto normal = [&] { return random.normal(); };
-  const Eigen::MatrixXd W = Eigen::MatrixXd::NullaryExpr(vocabulary, vocabulary, normal);
-  Eigen::MatrixXd gradient = Eigen::ArrayXXd::NullaryExpr(vocabulary, answers, normal).exp();
-  gradient.array().rowwise() /= gradient.colwise().sum().array().eval();  // softmax, less the answer
-  for (int a = 0; a < answers; ++a) gradient(static_cast<int>(random.uniform_int(vocabulary)), a) -= 1;
-  for (int width = 4; width <= vocabulary; width *= 2) {
-    const Eigen::MatrixXd turned = W.leftCols(width).householderQr().householderQ().transpose() * gradient;
-    measured.x.push_back(width);
-    measured.y.push_back(turned.topRows(width).squaredNorm() / gradient.squaredNorm());
-    mean.y.push_back(static_cast<double>(width) / vocabulary);
-  }
-  mean.x = measured.x;
-  return {measured, mean};
-}
-
 Figure echo_limits(std::size_t number, const PaperSettings& settings, const StudyProgress&) {
   return limits_figure(number, number == 0 ? phase_study(settings.seed) : head_study(settings.seed));
 }
@@ -160,8 +112,8 @@ constexpr std::array plots{
         "The paper's caption gives Chebyshev gradients that differ from the exact ones by 1e-6, and conjugate gradient "
         "1e-3 in a layer and up to 1 in a network. Here conjugate gradient, which finds its steps in the spectrum that "
         "is there, has converged after 20 steps, while Chebyshev, which knows only bounds of it, is far from done "
-        "after "
-        "30 in any precision. Only with arithmetic=whole-bf16, vectors and sums too, are Chebyshev's gradients of the "
+        "after 30 in any precision. Only with arithmetic=whole-bf16, vectors and sums too, are Chebyshev's gradients "
+        "of the "
         "network's weights the nearer ones."},
     PaperPlot{"gka_figure5",
               "divisors of conjugate gradient and Chebyshev when an iteration is reversed, over the condition number",
@@ -205,8 +157,7 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     } else {
       throw Error(ExitCode::usage, "--set ", assignment,
                   ": a paper's figure takes size=full or size=reduced, arithmetic=whole-bf16, bf16, tf32, fp32 or "
-                  "fp64, and "
-                  "seed=NUMBER");
+                  "fp64, and seed=NUMBER");
     }
   }
   return settings;

@@ -1,10 +1,13 @@
 // Random problems, one layer, one network.
 #include "core/engine/studies/solver_studies.h"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <limits>
+#include <numbers>
 #include <span>
 
 #include "core/analysis/linear_algebra/decompositions.h"
@@ -246,6 +249,48 @@ std::vector<StudyCurve> network_gradient_study(const StudySize& size, SolverKind
                      [&](SolverKind kind, GradientRoute route, int iterations, Arithmetic in) {
                        return network.gradient({kind, route, iterations, in, strength});
                      });
+}
+
+std::vector<StudyCurve> phase_study(std::uint64_t seed) {
+  constexpr int places = 20, tokens = 4096;
+  std::vector<StudyCurve> curves{{"|A| of k", {}, false, {}, {}}, {"|A| of |k|², lifted", {}, false, {}, {}}};
+  const auto strength = [](const auto& k) {
+    return std::abs(k.head(tokens - 1).dot(k.tail(tokens - 1))) / k.squaredNorm();
+  };
+  for (int place = 0; place <= places; ++place) {
+    const double spread = std::numbers::pi * place / places;
+    Random random(seed, task_design_stream);  // the same content at each place
+    double content = 1, phase = 0;
+    Eigen::VectorXcd k(tokens);
+    for (std::complex<double>& value : k) {
+      content = 0.9 * content + 0.1 * (1 + random.normal());
+      phase += spread * (2 * random.uniform() - 1);
+      value = content * std::polar(1.0, phase);
+    }
+    for (StudyCurve& curve : curves) curve.x.push_back(spread);
+    curves[0].y.push_back(strength(k));
+    curves[1].y.push_back(strength(k.cwiseAbs2().eval()));
+  }
+  return curves;
+}
+
+std::vector<StudyCurve> head_study(std::uint64_t seed) {
+  constexpr int vocabulary = 256, answers = 64;
+  StudyCurve measured{"measured", {}, false, {}, {}}, mean{"D/V", {}, true, {}, {}};
+  Random random(seed, task_design_stream);
+  const auto normal = [&] { return random.normal(); };
+  const Eigen::MatrixXd W = Eigen::MatrixXd::NullaryExpr(vocabulary, vocabulary, normal);
+  Eigen::MatrixXd gradient = Eigen::ArrayXXd::NullaryExpr(vocabulary, answers, normal).exp();
+  gradient.array().rowwise() /= gradient.colwise().sum().array().eval();  // softmax, less the answer
+  for (int a = 0; a < answers; ++a) gradient(static_cast<int>(random.uniform_int(vocabulary)), a) -= 1;
+  for (int width = 4; width <= vocabulary; width *= 2) {
+    const Eigen::MatrixXd turned = W.leftCols(width).householderQr().householderQ().transpose() * gradient;
+    measured.x.push_back(width);
+    measured.y.push_back(turned.topRows(width).squaredNorm() / gradient.squaredNorm());
+    mean.y.push_back(static_cast<double>(width) / vocabulary);
+  }
+  mean.x = measured.x;
+  return {measured, mean};
 }
 
 }  // namespace afterglow

@@ -1,5 +1,5 @@
 // Studies of solvers without a run: random regression problems, one layer and a small network that solves ridge
-// systems, as in Gated KalmaNet's figures 1, 5 and 8.
+// systems, as in Gated KalmaNet's figures 1, 5 and 8; and two propositions of Echo.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -43,5 +43,11 @@ std::vector<StudyCurve> layer_gradient_study(const StudySize& size, SolverKind s
 std::vector<StudyCurve> network_gradient_study(const StudySize& size, SolverKind solver, double strength,
                                                Arithmetic arithmetic, std::uint64_t seed,
                                                const StudyProgress& progress);
+
+/// Echo, proposition C.5: |M|/G of k_t = c_t e^(iθ_t), and of |k_t|², over the largest step of the phase.
+std::vector<StudyCurve> phase_study(std::uint64_t seed);
+/// Echo, proposition J.1: the share of the logits' gradient, D of V numbers in the mean, that a random head lets
+/// through.
+std::vector<StudyCurve> head_study(std::uint64_t seed);
 
 }  // namespace afterglow
