@@ -314,6 +314,8 @@ void WindowLoop::follow_report() {
   if (done.was_running) go({"run"});
   try {
     const std::string html = done.page.html(now, options_.hello.version);
+    std::error_code ignored;  // writing reports a folder that cannot be made
+    std::filesystem::create_directories(std::filesystem::path(done.file).parent_path(), ignored);
     const auto file = write_file_atomically(done.file, html, Existing::keep);
     add_note(page_, Severity::info,
              file.string() + " written, " + bytes_text(static_cast<std::int64_t>(html.size())) + ".", window_time());
@@ -431,8 +433,11 @@ void WindowLoop::save_of_far_session(const Command& command) {
   if (value.contains("at")) save_at_ = at;
   const std::string name = file_name_of(observation_->preset + "_seed" + std::to_string(observation_->seed) + "_step" +
                                         std::to_string(observation_->step));
-  if (at == "here" && !value.contains("path"))
+  std::error_code ignored;  // writing reports a folder that cannot be made
+  if (at == "here" && !value.contains("path")) {
+    std::filesystem::create_directories(actions_.export_folder, ignored);
     value["path"] = (std::filesystem::path(actions_.export_folder) / (name + ".safetensors")).string();
+  }
   send_to_engine({"save", value.dump()});
 }
 

@@ -167,13 +167,15 @@ TEST_F(RemoteProgram, NothingIsLostWhenLineOrSessionIsKilled) {
   EXPECT_EQ(run_line(orphans, folder_.path()).out, "0\n");
 }
 
-/// Each line breaks down after so many bytes of one direction, with noise in a message.
-TEST_F(RemoteProgram, DISABLED_ADamagedLineIsMadeAgain) {
+/// Each line breaks down after so many bytes of one direction, with noise in a message; `dd`, because `head` keeps what
+/// it has read.
+TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
   write("noise", std::string(64, '\xa7'));
   const std::string noise = "cat '" + (folder_ / "noise").string() + "'";
-  for (const std::string& line :
-       {"'" + program_file().string() + "' session --connect | { head -c 300000; " + noise + "; cat; }",
-        "{ head -c 2000; " + noise + "; cat; } | '" + program_file().string() + "' session --connect"}) {
+  for (const std::string& line : {"'" + program_file().string() +
+                                      "' session --connect | { dd bs=1 count=300000 status=none; " + noise + "; cat; }",
+                                  "{ dd bs=1 count=2000 status=none; " + noise + "; cat; } | '" +
+                                      program_file().string() + "' session --connect"}) {
     RemoteOptions options = through("");
     options.words[2] = "echo >> '" + (folder_ / "lines").string() + "'; " + line;
     const auto source = connect_to_remote(options);

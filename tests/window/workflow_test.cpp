@@ -136,6 +136,9 @@ TEST_P(WorkflowThroughPipe, StartTrainPauseStepRewindExportClose) {
   }
   EXPECT_TRUE(wait_until(10, [&] { return has_snapshot(home / "Documents" / "Afterglow"); })) << output();
   EXPECT_FALSE(has_snapshot(home)) << "no stray file where it was started";
+  fs::remove_all(home / "Documents");
+  key("ctrl+s");
+  EXPECT_TRUE(wait_until(10, [&] { return has_snapshot(home / "Documents" / "Afterglow"); })) << output();
   key("ctrl+q");
   EXPECT_EQ(program.exit_code(20), 0) << output();
   EXPECT_TRUE(fs::exists(home / ".config" / "afterglow" / "settings.json"));

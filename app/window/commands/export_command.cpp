@@ -81,11 +81,10 @@ std::string written_text(const std::vector<std::filesystem::path>& files) {
 /// Whether the page has just said what a command without a path writes; otherwise says it.
 bool is_said(CommandContext& context, const std::string& words) {
   constexpr double patience = 20;  // seconds between what is said and the same command again
-  double& said_at = context.page.export_said_at;
-  if (context.page.export_said == words && context.time - said_at <= patience)
+  if (context.page.export_said == words && context.time - context.page.export_said_at <= patience)
     return !std::exchange(context.page.export_said, {}).empty();
   context.page.export_said = words;
-  said_at = context.time;
+  context.page.export_said_at = context.time;
   add_note(context.page, Severity::info, words, context.time);
   return false;
 }
