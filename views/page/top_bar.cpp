@@ -22,7 +22,7 @@ void draw_wordmark(const Frame& frame, const Rect& row) {
 }
 
 constexpr double tab_row = 48, bar_height = 52, bare_height = 44, bar_margin = 14, mark_room = 96, wide_bar = 1412,
-                 wide_buttons = 570, narrow_buttons = 352;
+                 wide_buttons = 550, narrow_buttons = 352;
 
 /// In a narrow window the tabs need the room; keys and commands do what the speed and the field for steps do.
 bool is_wide(const Frame& frame, double width) { return width >= frame.px(wide_bar); }

@@ -482,6 +482,15 @@ Figure race_column(const RaceView& race, std::size_t column) {
   return figure;
 }
 
+/// The first layer without an envelope, before all else; empty where theorem 8 applies.
+std::string failed_assumption(const Observation& observation) {
+  for (const RoutingView& one : observation.influence->routing) {
+    if (!one.gain.empty() && envelope_of(one).law == TheoryLaw::none)
+      return "theorem 8 does not apply: γ_max c₂ ≥ 1 in " + layer_name(observation, one.layer) + " · ";
+  }
+  return "";
+}
+
 }  // namespace
 
 Figure lag_figure(const std::string& id, const std::string& title, const std::string& quantity, std::string subtitle) {
@@ -508,19 +517,6 @@ std::string law_text(const InfluenceFit& fit) {
       law_text(fit, fit.law == InfluenceLaw::power ? InfluenceLaw::exponential : InfluenceLaw::power);
   return other.empty() ? text : text + ", or " + other;
 }
-
-namespace {
-
-/// The first layer without an envelope, before all else; empty where theorem 8 applies.
-std::string failed_assumption(const Observation& observation) {
-  for (const RoutingView& one : observation.influence->routing) {
-    if (!one.gain.empty() && envelope_of(one).law == TheoryLaw::none)
-      return "theorem 8 does not apply: γ_max c₂ ≥ 1 in " + layer_name(observation, one.layer) + " · ";
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string influence_subtitle(const Observation& observation, const Selection&) {
   if (!observation.influence)
