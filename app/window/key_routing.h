@@ -1,8 +1,8 @@
 // The receiver of a key: the topmost list, the text field, or its command.
 #pragma once
 #include "app/window/keys.h"
-#include "views/command_queue.h"
-#include "views/page_state.h"
+#include "views/frame/command_queue.h"
+#include "views/frame/page_state.h"
 
 namespace afterglow {
 

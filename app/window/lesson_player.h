@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/engine/recipe/command.h"
-#include "views/page_state.h"
+#include "views/frame/page_state.h"
 
 namespace afterglow {
 

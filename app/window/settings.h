@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "views/page_state.h"
+#include "views/frame/page_state.h"
 
 namespace afterglow {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/engine/recipe/journal.h"
-#include "views/page_state.h"
+#include "views/frame/page_state.h"
 
 namespace afterglow {
 

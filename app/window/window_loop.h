@@ -16,7 +16,7 @@
 #include "app/window/view_history.h"
 #include "app/window/window.h"
 #include "core/engine/session/observation_source.h"
-#include "views/frame.h"
+#include "views/frame/frame.h"
 #include "views/page/lesson_notes.h"
 #include "views/plots/report_page.h"
 

@@ -13,7 +13,7 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/analyses/inspected/inspection_figures.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

@@ -11,8 +11,8 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/page/page.h"
-#include "views/panel.h"
-#include "views/widgets.h"
+#include "views/panels/panel.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

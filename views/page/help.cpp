@@ -7,7 +7,7 @@
 
 #include "views/page/page.h"
 #include "views/plots/families.h"
-#include "views/widgets.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

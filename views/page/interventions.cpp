@@ -5,9 +5,9 @@
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
-#include "views/panel.h"
-#include "views/sliders.h"
-#include "views/widgets.h"
+#include "views/panels/panel.h"
+#include "views/widgets/sliders.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

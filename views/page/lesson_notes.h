@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "views/look.h"
-#include "views/page_state.h"
+#include "views/frame/page_state.h"
+#include "views/look/look.h"
 
 namespace afterglow {
 

@@ -9,8 +9,8 @@
 #include "views/figures/semantic_colours.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
-#include "views/panel.h"
-#include "views/widgets.h"
+#include "views/panels/panel.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {
@@ -345,20 +345,6 @@ Rect inside_of(const Frame& frame, const Rect& area) {
 }
 
 }  // namespace
-
-bool shows_control(const PageState& state, std::string_view name) {
-  const LessonLine* line = state.lesson.lesson ? find_line(state.lesson.lesson->head, LessonWord::controls) : nullptr;
-  if (!line) return true;
-  const std::vector<std::string> names = read_names(*line);
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool is_stressed(const PageState& state, std::string_view panel) {
-  if (!state.lesson.lesson) return true;
-  const LessonLine* line = find_line(step_of(state).lines, LessonWord::highlight);
-  if (!line || line->text == "none") return true;
-  return std::ranges::any_of(read_names(*line), [&](const std::string& name) { return present_id(name) == panel; });
-}
 
 LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& all) {
   if (!state.lesson.lesson) return {};

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/figure/axis.h"
-#include "views/sliders.h"
-#include "views/widgets.h"
+#include "views/widgets/sliders.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/engine/recipe/lesson_lines.h"
 #include "core/figure/math/text_flow.h"
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "views/formula_cards.h"
-#include "views/widgets.h"
+#include "views/widgets/formula_cards.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

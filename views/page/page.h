@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/engine/recipe/recipe.h"
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 
@@ -33,10 +33,6 @@ struct LessonPlace {
 };
 LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& area);
 void draw_lesson(Frame& frame, const LessonPlace& place);
-/// Whether the open lesson shows a part of the page: it shows all unless it lists its `controls`.
-bool shows_control(const PageState& state, std::string_view name);
-/// Whether the lesson's step leaves a panel at full contrast.
-bool is_stressed(const PageState& state, std::string_view panel);
 /// The newest notes, over the lower edge of the centre.
 void draw_notes(Frame& frame, const Rect& bar);
 void draw_palette(Frame& frame);

@@ -8,8 +8,8 @@
 
 #include "views/page/page.h"
 #include "views/plots/plot_kinds.h"
-#include "views/text_field.h"
-#include "views/widgets.h"
+#include "views/widgets/text_field.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "views/page/page.h"
-#include "views/text_field.h"
-#include "views/widgets.h"
+#include "views/widgets/text_field.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

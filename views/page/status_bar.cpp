@@ -8,9 +8,9 @@
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
-#include "views/panel.h"
-#include "views/widgets.h"
-#include "views/work_offer.h"
+#include "views/panels/panel.h"
+#include "views/panels/work_offer.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -8,7 +8,7 @@
 #include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/page/page.h"
-#include "views/widgets.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

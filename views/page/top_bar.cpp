@@ -6,9 +6,9 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/page/page.h"
-#include "views/panel.h"
-#include "views/text_field.h"
-#include "views/widgets.h"
+#include "views/panels/panel.h"
+#include "views/widgets/text_field.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "core/engine/recipe/lesson.h"
 #include "views/page/page.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
 #include "views/plots/families.h"
-#include "views/widgets.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

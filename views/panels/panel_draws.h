@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "views/panel.h"
+#include "views/panels/panel.h"
 #include "views/plots/registered.h"
 
 namespace afterglow {

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "views/panel.h"
+#include "views/panels/panel.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {

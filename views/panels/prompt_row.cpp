@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "views/panel.h"
+#include "views/panels/panel.h"
 #include "views/panels/panel_draws.h"
-#include "views/sliders.h"
-#include "views/text_field.h"
-#include "views/widgets.h"
+#include "views/widgets/sliders.h"
+#include "views/widgets/text_field.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "app/window/accessibility/accessible_window.h"
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

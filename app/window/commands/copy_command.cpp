@@ -11,8 +11,8 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
-#include "views/formula_cards.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
+#include "views/widgets/formula_cards.h"
 
 namespace afterglow {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
 #include "views/plots/file_stem.h"
 #include "views/plots/report_page.h"
 

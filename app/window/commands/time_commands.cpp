@@ -4,7 +4,7 @@
 
 #include "app/window/commands/window_commands.h"
 #include "core/io/json_file.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

@@ -6,7 +6,7 @@
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "views/page/page.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

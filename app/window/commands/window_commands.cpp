@@ -15,9 +15,9 @@
 #include "core/io/json_file.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
-#include "views/formula_cards.h"
 #include "views/page/page.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
+#include "views/widgets/formula_cards.h"
 
 namespace afterglow {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/engine/recipe/command.h"
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

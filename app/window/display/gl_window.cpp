@@ -14,7 +14,7 @@
 
 #include "app/window/display/gl_function.h"
 #include "core/io/error.h"
-#include "views/imgui_compat.h"
+#include "views/look/imgui_compat.h"
 
 namespace afterglow {
 namespace {

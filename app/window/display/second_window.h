@@ -6,7 +6,7 @@
 
 #include "app/window/keys.h"
 #include "core/tensor/immovable.h"
-#include "views/look.h"
+#include "views/look/look.h"
 
 struct GLFWwindow;
 struct ImGuiContext;

@@ -91,7 +91,9 @@ std::vector<std::string> planted(const std::string& path, const std::string& lin
 
 TEST(Architecture, FoldersAreThoseOfTheTable) {
   EXPECT_EQ(folder_of("core/figure/figure.h"), "core/figure");
-  EXPECT_EQ(folder_of("views/figures/spectrum.h"), "views");
+  EXPECT_EQ(folder_of("views/figures/training/losses.h"), "views/figures");
+  EXPECT_EQ(folder_of("views/analyses/spectra/spectrum_panels.cpp"), "views/panels");
+  EXPECT_EQ(folder_of("gpu/ops/a.cu"), "gpu");
   EXPECT_EQ(folder_of("core/engine/recipe/recipe.h"), "core/engine/recipe");
   EXPECT_EQ(folder_of("core/engine/x.h"), "");
   EXPECT_EQ(folder_of("core/cellar/x.h"), "");
@@ -111,9 +113,9 @@ TEST(Architecture, IncludesPointDown) {
       planted("core/backend/a.cpp", "#include \"core/ops/ops.h\""),
       ElementsAre("core/backend/a.cpp:3: includes \"core/ops/ops.h\", which points up: core/backend may not know "
                   "core/ops"));
-  EXPECT_THAT(planted("views/a.cpp", "#include \"core/tensor/tensor.h\""), ElementsAre(HasSubstr("points up")));
-  EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/observation/observation.h\""), IsEmpty());
-  EXPECT_THAT(planted("views/a.cpp", "#include \"core/engine/training/trainer.h\""),
+  EXPECT_THAT(planted("views/page/a.cpp", "#include \"core/tensor/tensor.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("views/figures/a.cpp", "#include \"core/engine/observation/observation.h\""), IsEmpty());
+  EXPECT_THAT(planted("views/page/a.cpp", "#include \"core/engine/training/trainer.h\""),
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/inspection/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
   EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/inspection/observer.h\""),
@@ -121,6 +123,18 @@ TEST(Architecture, IncludesPointDown) {
   EXPECT_THAT(planted("core/engine/session/a.cpp", "  #  include  \"app/main.h\""),
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/session/a.cpp", "#include <gpu/cuda.h>"), ElementsAre(HasSubstr("points up")));
+}
+
+TEST(Architecture, RoomsOfTheWindowKnowThoseBelow) {
+  EXPECT_THAT(planted("views/page/a.cpp", "#include \"views/panels/panel.h\""), IsEmpty());
+  EXPECT_THAT(planted("views/analyses/a/a_panel.cpp", "#include \"views/panels/panel.h\""), IsEmpty());
+  EXPECT_THAT(planted("views/panels/a.cpp", "#include \"views/page/page.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("views/analyses/a/a_panel.cpp", "#include \"views/page/page.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("views/analyses/a/a_figures.cpp", "#include \"views/panels/panel.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("views/frame/a.h", "#include \"views/widgets/widgets.h\""), ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("views/a.cpp", ""), ElementsAre(HasSubstr("lies in no folder")));
 }
 
 TEST(Architecture, IncludesAreWrittenFromTheRoot) {
@@ -134,7 +148,7 @@ TEST(Architecture, CoreKnowsNeitherWindowNorGpu) {
     const std::string line = "#include <" + std::string(header) + ">";
     EXPECT_THAT(planted("core/backend/a.cpp", line), ElementsAre(HasSubstr("in core"))) << header;
   }
-  EXPECT_THAT(planted("views/a.cpp", "#include <imgui.h>"), IsEmpty());
+  EXPECT_THAT(planted("views/page/a.cpp", "#include <imgui.h>"), IsEmpty());
   EXPECT_THAT(planted("gpu/a.cu", "#include <cuda_runtime.h>"), IsEmpty());
   EXPECT_THAT(planted("gpu/a.cu", "#include <Eigen/Dense>"), ElementsAre(HasSubstr("device code")));
   EXPECT_THAT(planted("core/backend/a.cpp", "#include <Eigen/Dense>"), IsEmpty());
@@ -144,7 +158,7 @@ TEST(Architecture, NothingCompilesConditionally) {
   for (const char* line : {"#ifdef __CUDACC__", "#ifndef A_H", "#if 1", "#  if 0", "#endif"}) {
     EXPECT_THAT(planted("core/random/a.h", line), ElementsAre(HasSubstr("conditionally"))) << line;
   }
-  EXPECT_THAT(planted("views/imgui_compat.h", "#if IMGUI_VERSION_NUM >= 19200"), IsEmpty());
+  EXPECT_THAT(planted("views/look/imgui_compat.h", "#if IMGUI_VERSION_NUM >= 19200"), IsEmpty());
   EXPECT_THAT(planted("core/random/a.h", "// #if in a comment"), IsEmpty());
   EXPECT_THAT(planted("core/random/a.h", "if (x) return;"), IsEmpty());
 }

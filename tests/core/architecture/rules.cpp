@@ -38,7 +38,6 @@ std::map<std::string, Texts> made_folders() {
       {"core/text", {"core/io"}},
       {"core/tasks", {"core/random", "core/io", "core/text"}},
       {"gpu", {"core/backend", "core/tensor", "core/random", "core/io"}},
-      {"views", {"core/figure", "core/engine/recipe", "core/engine/observation"}},
   };
   Texts engine = below_engine;
   for (const char* folder :
@@ -47,7 +46,15 @@ std::map<std::string, Texts> made_folders() {
     table[name] = engine;
     engine.push_back(name);
   }
-  table["app"] = with({"gpu", "views"}, engine);
+  // Figures and rows of plots know one another; above them the rooms of the window, in this order.
+  Texts views = {"core/figure",   "core/engine/recipe", "core/engine/observation",
+                 "views/figures", "views/plots",        "views/analyses"};
+  for (const char* folder : {"figures", "plots", "analyses", "look", "frame", "widgets", "panels", "page"}) {
+    const std::string name = std::string("views/") + folder;
+    table[name] = views;
+    views.push_back(name);
+  }
+  table["app"] = with(with({"gpu"}, views), engine);
   return table;
 }
 
@@ -61,7 +68,7 @@ const std::map<std::string, Texts>& folders() {
 /// alone but for writing their files safely, UTF-8 and the checksum of PNG. Data of assets are compiled in everywhere.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
   return include == "core/io/error.h" || include == "core/io/number_text.h" || include == "core/io/embedded_text.h" ||
-         (folder == "views" && include == "core/io/field_table.h") ||
+         (folder.starts_with("views/") && include == "core/io/field_table.h") ||
          (folder == "core/figure" && (include == "core/io/atomic_file.h" || include == "core/io/byte_parts.h" ||
                                       include == "core/io/terminal_text.h"));
 }
@@ -69,7 +76,7 @@ bool is_for_everyone(const std::string& include, const std::string& folder) {
 /// Where the platform must decide what is compiled: for every version of Dear ImGui that distributions ship, and where
 /// nvcc compiles functions for the host that run on the device alone.
 bool may_compile_conditionally(const std::string& path) {
-  return path == "views/imgui_compat.h" || path == "tests/views/drawing/imgui_input.h" ||
+  return path == "views/look/imgui_compat.h" || path == "tests/views/drawing/imgui_input.h" ||
          path == "gpu/ops/elementwise/koopman_modes.cu";
 }
 
@@ -139,10 +146,8 @@ std::string without_spaces_after_hash(std::string line) {
 std::string folder_of(const std::string& path) {
   // The result of an analysis is plain host values, which figures read.
   if (path.starts_with("core/engine/analyses/") && ends_with_any(path, {"_view.h"})) return "core/engine/observation";
-  const std::size_t first = path.find('/');
-  if (first == std::string::npos) return "";
-  const std::string top = path.substr(0, first);
-  if (top != "core") return folders().contains(top) ? top : "";
+  // Panels lie beside their figures.
+  if (path.starts_with("views/analyses/") && ends_with_any(path, {"_panel.cpp", "_panels.cpp"})) return "views/panels";
   // The longest of the table's folders that contains the path.
   for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
     if (folders().contains(path.substr(0, end))) return path.substr(0, end);
@@ -158,6 +163,8 @@ std::vector<std::string> broken_rules(const Source& source) {
   const bool is_code = ends_with_any(source.path, {".h", ".cpp", ".cu", ".cuh", ".cpp.in"});
   if (!source.text.starts_with(is_code ? "// " : "#"))
     report(1, "does not begin with a comment that says what it is for");
+  const std::string folder = folder_of(source.path);
+  if (is_code && folder.empty() && source.path.starts_with("views/")) report(1, "lies in no folder of the table");
   bool pragma_once = false;
   std::istringstream lines(source.text);
   int number = 0;
@@ -165,7 +172,7 @@ std::vector<std::string> broken_rules(const Source& source) {
     ++number;
     const std::string line = without_spaces_after_hash(without_leading_spaces(raw));
     if (line.starts_with("#pragma once")) pragma_once = true;
-    if (folder_of(source.path).empty() || !is_code) continue;
+    if (folder.empty() || !is_code) continue;
     bool quoted = false;
     const std::string include = included_file(line, quoted);
     if (!include.empty()) report(number, what_is_wrong_with_include(source.path, include, quoted));

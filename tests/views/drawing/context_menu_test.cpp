@@ -6,8 +6,8 @@
 
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
-#include "views/panel.h"
-#include "views/plot_widget.h"
+#include "views/panels/panel.h"
+#include "views/widgets/plot_widget.h"
 
 namespace afterglow {
 namespace {

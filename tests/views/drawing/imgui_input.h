@@ -1,6 +1,6 @@
 // Input and glyphs for tests of the drawing, with every version of Dear ImGui.
 #pragma once
-#include "views/imgui_compat.h"
+#include "views/look/imgui_compat.h"
 
 namespace afterglow {
 

@@ -6,9 +6,9 @@
 
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
-#include "views/panel.h"
-#include "views/plot_widget.h"
-#include "views/sliders.h"
+#include "views/panels/panel.h"
+#include "views/widgets/plot_widget.h"
+#include "views/widgets/sliders.h"
 
 namespace afterglow {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/views/drawing/imgui_input.h"
-#include "views/frame.h"
+#include "views/frame/frame.h"
 #include "views/page/page.h"
 
 namespace afterglow {

@@ -11,10 +11,10 @@
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/analyses/spectra/spectrum_figures.h"
-#include "views/formula_cards.h"
-#include "views/panel.h"
-#include "views/plot_widget.h"
-#include "views/widgets.h"
+#include "views/panels/panel.h"
+#include "views/widgets/formula_cards.h"
+#include "views/widgets/plot_widget.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -12,10 +12,10 @@
 #include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
-#include "views/panel.h"
-#include "views/plot_widget.h"
-#include "views/sliders.h"
-#include "views/widgets.h"
+#include "views/panels/panel.h"
+#include "views/widgets/plot_widget.h"
+#include "views/widgets/sliders.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -1,5 +1,5 @@
 // What is read off a plot: values, cells, dots, laws between two cursors, as text.
-#include "views/plot_reading.h"
+#include "views/figures/plot_reading.h"
 
 #include <gtest/gtest.h>
 

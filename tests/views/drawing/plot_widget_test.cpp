@@ -1,5 +1,5 @@
 // Touching a plot: zoom, pan, follow, hide, measure, with input as a mouse gives it.
-#include "views/plot_widget.h"
+#include "views/widgets/plot_widget.h"
 
 #include <gtest/gtest.h>
 

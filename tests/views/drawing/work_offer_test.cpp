@@ -1,5 +1,5 @@
 // What a panel says of an analysis that takes long.
-#include "views/work_offer.h"
+#include "views/panels/work_offer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

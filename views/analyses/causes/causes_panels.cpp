@@ -9,7 +9,7 @@
 #include "views/analyses/causes/causes_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
-#include "views/plot_widget.h"
+#include "views/widgets/plot_widget.h"
 
 namespace afterglow {
 namespace {

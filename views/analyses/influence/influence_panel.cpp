@@ -8,8 +8,8 @@
 #include "views/analyses/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
-#include "views/plot_widget.h"
-#include "views/sliders.h"
+#include "views/widgets/plot_widget.h"
+#include "views/widgets/sliders.h"
 
 namespace afterglow {
 namespace {

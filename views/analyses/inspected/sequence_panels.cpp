@@ -4,8 +4,8 @@
 
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/panels/panel_draws.h"
-#include "views/text_field.h"
-#include "views/widgets.h"
+#include "views/widgets/text_field.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -6,8 +6,8 @@
 #include "core/engine/observation/memory_view.h"
 #include "views/analyses/memory/memory_figures.h"
 #include "views/panels/panel_draws.h"
-#include "views/sliders.h"
-#include "views/widgets.h"
+#include "views/widgets/sliders.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "views/analyses/solvers/solver_figures.h"
 #include "views/panels/panel_draws.h"
-#include "views/plot_widget.h"
-#include "views/widgets.h"
+#include "views/widgets/plot_widget.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -10,10 +10,10 @@
 #include "views/analyses/causes/causes_figures.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
-#include "views/formula_cards.h"
 #include "views/panels/panel_draws.h"
-#include "views/sliders.h"
-#include "views/widgets.h"
+#include "views/widgets/formula_cards.h"
+#include "views/widgets/sliders.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "views/frame.h"
-#include "views/plot_reading.h"
+#include "views/figures/plot_reading.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

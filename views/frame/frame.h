@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "views/command_queue.h"
 #include "views/figures/recently_used.h"
-#include "views/look.h"
-#include "views/page_state.h"
+#include "views/frame/command_queue.h"
+#include "views/frame/page_state.h"
+#include "views/look/look.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

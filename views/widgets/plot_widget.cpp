@@ -1,12 +1,12 @@
 // Renders a figure, then applies this frame's input to the view of the next one.
-#include "views/plot_widget.h"
+#include "views/widgets/plot_widget.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/figure/decimate.h"
-#include "views/formula_cards.h"
-#include "views/widgets.h"
+#include "views/widgets/formula_cards.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

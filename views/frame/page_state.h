@@ -13,8 +13,8 @@
 #include "core/engine/recipe/lesson.h"
 #include "core/engine/recipe/lesson_condition.h"
 #include "core/figure/canvas.h"
+#include "views/figures/plot_reading.h"
 #include "views/figures/selection.h"
-#include "views/plot_reading.h"
 
 namespace afterglow {
 
@@ -265,6 +265,11 @@ inline void ask_frame(PageState& state, double at = 0) { state.wake_at = std::mi
 
 /// Whether the page is the slide of a lesson: picture and text, without frames and controls.
 inline bool is_slide(const PageState& state) { return state.presenting && state.lesson.lesson; }
+
+/// Whether the open lesson shows a part of the page: it shows all unless it lists its `controls`.
+bool shows_control(const PageState& state, std::string_view name);
+/// Whether the lesson's step leaves a panel at full contrast.
+bool is_stressed(const PageState& state, std::string_view panel);
 
 /// The plot under the pointer or chosen by keys in the last frame; nullptr without one.
 const ShownPlot* meant_plot(const PageState& state);

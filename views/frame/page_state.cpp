@@ -1,9 +1,26 @@
 // Notes appear and fade; the rest of the page's state is plain values.
-#include "views/page_state.h"
+#include "views/frame/page_state.h"
+
+#include "core/engine/recipe/lesson_lines.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {
 constexpr std::size_t max_notes = 3;
+}
+
+bool shows_control(const PageState& state, std::string_view name) {
+  const LessonLine* line = state.lesson.lesson ? find_line(state.lesson.lesson->head, LessonWord::controls) : nullptr;
+  if (!line) return true;
+  const std::vector<std::string> names = read_names(*line);
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool is_stressed(const PageState& state, std::string_view panel) {
+  if (!state.lesson.lesson) return true;
+  const LessonLine* line = find_line(state.lesson.lesson->steps[state.lesson.step].lines, LessonWord::highlight);
+  if (!line || line->text == "none") return true;
+  return std::ranges::any_of(read_names(*line), [&](const std::string& name) { return present_id(name) == panel; });
 }
 
 const ShownPlot* meant_plot(const PageState& state) {

@@ -1,5 +1,5 @@
 // Command values as JSON text.
-#include "views/command_queue.h"
+#include "views/frame/command_queue.h"
 
 #include <nlohmann/json.hpp>
 

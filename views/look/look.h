@@ -1,7 +1,7 @@
 // The present appearance of the window: theme, scale and fonts, and the Dear ImGui style that follows from them.
 #pragma once
 #include "core/figure/palette.h"
-#include "views/figure_canvas.h"
+#include "views/look/figure_canvas.h"
 
 namespace afterglow {
 

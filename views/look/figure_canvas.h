@@ -3,7 +3,7 @@
 #include <imgui.h>
 
 #include "core/figure/canvas.h"
-#include "views/fonts.h"
+#include "views/look/fonts.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // Reads curves at cursors and fits the law between two of them.
-#include "views/plot_reading.h"
+#include "views/figures/plot_reading.h"
 
 #include <algorithm>
 #include <cmath>

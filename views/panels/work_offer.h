@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // Frame, header and the usual body of a panel.
-#include "views/panel.h"
+#include "views/panels/panel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,8 @@
 #include "views/analyses/memory/memory_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/formula_cards.h"
-#include "views/page/page.h"
-#include "views/work_offer.h"
+#include "views/panels/work_offer.h"
+#include "views/widgets/formula_cards.h"
 
 namespace afterglow {
 namespace {

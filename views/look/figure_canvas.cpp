@@ -1,5 +1,5 @@
 // Strokes of a figure as Dear ImGui primitives.
-#include "views/figure_canvas.h"
+#include "views/look/figure_canvas.h"
 
 #include <algorithm>
 #include <cmath>

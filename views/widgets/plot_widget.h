@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/engine/recipe/recipe.h"
-#include "views/frame.h"
-#include "views/plot_widget.h"
-#include "views/widgets.h"
+#include "views/frame/frame.h"
+#include "views/widgets/plot_widget.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 

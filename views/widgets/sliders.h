@@ -3,7 +3,7 @@
 #pragma once
 #include <functional>
 
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // Finds Inter, JetBrains Mono and DejaVu, and bakes a small atlas with Latin, Greek and mathematics.
-#include "views/fonts.h"
+#include "views/look/fonts.h"
 
 #include <stb_truetype.h>
 
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "views/imgui_compat.h"
+#include "views/look/imgui_compat.h"
 
 namespace afterglow {
 

@@ -1,10 +1,10 @@
 // Draws formula cards and decides when they open.
-#include "views/formula_cards.h"
+#include "views/widgets/formula_cards.h"
 
 #include <algorithm>
 
 #include "core/figure/math/math_text.h"
-#include "views/widgets.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string_view>
 
-#include "views/frame.h"
+#include "views/frame/frame.h"
 #include "views/plots/formula_card.h"
 
 namespace afterglow {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "views/look.h"
+#include "views/look/look.h"
 
 namespace afterglow {
 

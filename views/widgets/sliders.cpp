@@ -1,6 +1,6 @@
 // Sends a value while the knob moves, marked as live, and once more at the end of the drag: the effect is visible at
 // once, and the whole drag is one change, one mark on the curve, one step of undo.
-#include "views/sliders.h"
+#include "views/widgets/sliders.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "core/figure/axis.h"
-#include "views/formula_cards.h"
-#include "views/text_field.h"
-#include "views/widgets.h"
+#include "views/widgets/formula_cards.h"
+#include "views/widgets/text_field.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -1,11 +1,11 @@
 // Dear ImGui's input text with a string that grows.
-#include "views/text_field.h"
+#include "views/widgets/text_field.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "views/imgui_compat.h"
-#include "views/page_state.h"
+#include "views/frame/page_state.h"
+#include "views/look/imgui_compat.h"
 
 namespace afterglow {
 namespace {

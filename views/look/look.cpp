@@ -1,5 +1,5 @@
 // The style of the few widgets that Dear ImGui draws itself.
-#include "views/look.h"
+#include "views/look/look.h"
 
 #include <algorithm>
 

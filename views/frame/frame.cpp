@@ -1,5 +1,5 @@
 // The figures of the newest observation.
-#include "views/frame.h"
+#include "views/frame/frame.h"
 
 namespace afterglow {
 

@@ -1,12 +1,12 @@
 // One row: the computed part, the time of the whole, and two buttons that send `measure`.
-#include "views/work_offer.h"
+#include "views/panels/work_offer.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
-#include "views/panel.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

@@ -1,5 +1,5 @@
 // Draws the small parts and handles clicks on them.
-#include "views/widgets.h"
+#include "views/widgets/widgets.h"
 
 #include <algorithm>
 #include <cmath>
