@@ -96,6 +96,9 @@ struct LayerReaders {
   SkaHead (*head)(const Layer& layer) = nullptr;
   HeadGains (*gains)(const Layer& layer, Backend& backend, int head) = nullptr;
   HeldTokens (*held)(const Layer& layer, std::span<const std::uint8_t> context) = nullptr;
+  /// With which weight each token of a sequence with these roles enters the sums.
+  std::vector<double> (*sums)(const Layer& layer, std::span<const std::uint8_t> roles,
+                              const SumWeights& painted) = nullptr;
   /// The keys, values and noise of one head as inputs of a Kalman filter (core/analysis/solvers/kalman.h).
   PairSequence (*pairs)(const CapturedLayer& layer, int head) = nullptr;
   /// The computation of one head for the token of a capturing `step` (tokens = 1), at most eight pictures; empty where

@@ -225,6 +225,30 @@ void Ska::weight(Tape& tape, const Var& x, RidgeVars& vars) const {
   vars.v = multiply_rows(tape, vars.v, beta(value), 0.0);
 }
 
+double Ska::sum_weight(const SumWeights& painted, int token, std::uint8_t role) const {
+  const RidgeConfig& core = config_.core;
+  const bool counts = core.mode != RidgeConfig::Mode::masked || (core.roles >> role & 1) != 0;
+  return painted.at(token, role).value_or(counts ? 1.0 : 0.0);
+}
+
+void Ska::weigh(Tape& tape, const SumWeights& painted, const Tensor& mask, RidgeConfig& core, RidgeVars& vars) const {
+  const Shape s{vars.z.shape()[0], vars.z.shape()[1], config_.heads};
+  std::vector<std::uint8_t> roles(static_cast<std::size_t>(mask.elements()));
+  tape.backend().download(roles.data(), mask);
+  std::vector<double> roots;
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const int token = static_cast<int>(i % static_cast<std::size_t>(s[1]));
+    roots.insert(roots.end(), static_cast<std::size_t>(s[2]), std::sqrt(sum_weight(painted, token, roles[i])));
+  }
+  const Var root = tape.constant(to_device(tape, s, vars.z.value.dtype, roots));
+  tape.hook("root_weights", root.value);
+  for (Var* rows : {&vars.z, &vars.left, &vars.v}) {
+    if (rows->defined()) *rows = multiply_rows(tape, *rows, root, 0.0);
+  }
+  if (vars.length.defined() && !config_.has_unit_scale) vars.length = multiply(tape, vars.length, root);
+  if (core.mode == RidgeConfig::Mode::masked) core.mode = RidgeConfig::Mode::prefix;
+}
+
 template <class Answer>
 Var Ska::read(Tape& tape, const RidgeConfig& core, const RidgeVars& vars, RidgeSaved& saved,
               const Answer& answer) const {
@@ -332,6 +356,7 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const Laye
   if (edit.ridge) core.ridge = *edit.ridge;
   RidgeVars vars = project(tape, x);
   if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
+  if (!edit.weights.empty()) weigh(tape, edit.weights, mask, core, vars);
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var edited = read(tape, core, vars, saved, [&](const RidgeConfig& one) {

@@ -82,8 +82,11 @@ class Ska final : public Layer {
   bool records_as_stepped() const override { return config_.excludes_itself() || !config_.lags_values; }
   std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override;
   /// As `forward` without a gradient, with the edit applied. The host computes edited heads in float64, the kernel the
-  /// others. Additional capture `operator` [B,H,groups,r,r]: W, which replaces A^K.
+  /// others. Additional captures: `operator` [B,H,groups,r,r]: W, which replaces A^K; with weights of tokens
+  /// `root_weights` [B,T,H], their square roots.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit);
+  /// With which weight the sums take a token: the painted one, or 1 where the mask counts its role, 0 elsewhere.
+  double sum_weight(const SumWeights& painted, int token, std::uint8_t role) const;
   /// 2 r^2 + P r + r + 1 numbers a head, and the inputs of a convolution of values.
   std::vector<StateTensor> state_parts() const override;
   /// The recurrent form for every mode of `forward`, without the own token where chunk is 1. m grows with the keys, and
@@ -103,6 +106,9 @@ class Ska final : public Layer {
   void write_lagged(Tape& tape, const Tensor& v, const RidgeState& state) const;
   /// Divides or cuts keys and queries, and weights keys and values by the write gate.
   void weight(Tape& tape, const Var& x, RidgeVars& vars) const;
+  /// Weights w of tokens: G = sum w z z^T, M = sum (w_t w_{t-1})^1/2 z_t z_{t-1}^T, C = sum w v z^T, as a write gate
+  /// "sqrt" has them with beta = w, and |w^1/2 z| in the place of |z| in m. They hold the mask, so `core` loses it.
+  void weigh(Tape& tape, const SumWeights& painted, const Tensor& mask, RidgeConfig& core, RidgeVars& vars) const;
   /// The heads' outputs: what `answer(core)` gives, or with a read gate lambda of that and 1 - lambda of the same with
   /// K = 0, which is asked for first. Both fill `saved`.
   template <class Answer>

@@ -48,8 +48,23 @@ HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
   return tokens;
 }
 
-/// The weights of values, given those of keys: lagged values belong to the key in front of them.
-WeightMatrix of_values(WeightMatrix weights, const SkaConfig& config, int tokens) {
+std::vector<double> sums(const Layer& layer, std::span<const std::uint8_t> roles, const SumWeights& painted) {
+  std::vector<double> weights;
+  for (const std::uint8_t role : roles)
+    weights.push_back(ska_of(layer).sum_weight(painted, static_cast<int>(weights.size()), role));
+  return weights;
+}
+
+/// Each row of numbers times its factor, or each column.
+void multiply_by(std::vector<double>& rows, const std::vector<double>& factors, bool are_columns) {
+  const std::size_t count = factors.size(), width = count == 0 ? 0 : rows.size() / count;
+  for (std::size_t i = 0; i < count * width; ++i) rows[i] *= factors[are_columns ? i % count : i / width];
+}
+
+/// The weights of values, given those of keys, whose sums take each value with this root of a weight: lagged values
+/// belong to the key in front of them.
+WeightMatrix of_values(WeightMatrix weights, const std::vector<double>& roots, const SkaConfig& config, int tokens) {
+  multiply_by(weights, roots, true);
   if (!config.lags_values || weights.empty()) return weights;
   for (auto row = weights.begin(); row != weights.end(); row += tokens) {
     std::rotate(row, row + tokens - 1, row + tokens);
@@ -69,7 +84,8 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.exclusive = mode == Mode::chunk;
   of.power = config.core.power;
   const std::vector<std::uint8_t> counted = held(layer.layer, layer.context).counted;
-  if (mode == Mode::masked) of.mask = counted;
+  const std::vector<double> roots = layer.of_head("root_weights", head);
+  if (mode == Mode::masked && roots.empty()) of.mask = counted;
   of.gamma = gains(ska, layer.read.backend(), head).gamma;
   const auto groups = static_cast<std::size_t>((of.tokens + of.piece - 1) / of.piece);
   const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
@@ -78,9 +94,10 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
     if (all.size() > groups * size) all.resize(groups * size);  // groups after the last token shown
     return all;
   };
-  const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head),
-                            L = statistics("L", square), A_w = statistics("A_w", square), m = statistics("m", 1),
-                            sigma = statistics("sigma", 1);
+  std::vector<double> keys = layer.of_head("keys", head);
+  multiply_by(keys, roots, false);
+  const std::vector<double> queries = layer.of_head("queries", head), L = statistics("L", square),
+                            A_w = statistics("A_w", square), m = statistics("m", 1), sigma = statistics("sigma", 1);
   // Under edits the layer captures the operator that replaces A^K.
   const std::vector<double> filter = statistics("operator", square);
   const std::vector<double> no_scale(m.size(), 0.0);
@@ -97,12 +114,12 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   of.queries = queries;
   of.L = L;
   of.m = m;
-  WeightMatrix weights = of_values(ska_token_weights(of), config, of.tokens);
+  WeightMatrix weights = of_values(ska_token_weights(of), roots, config, of.tokens);
   const std::vector<double> lambda = layer.of_head("lambda", head);
   const bool is_off = !filter.empty() && std::ranges::all_of(filter, [](double value) { return value == 0; });
   if (lambda.empty() || weights.empty() || is_off) return weights;
   of.power = 0;
-  const WeightMatrix plain = of_values(ska_token_weights(of), config, of.tokens);
+  const WeightMatrix plain = of_values(ska_token_weights(of), roots, config, of.tokens);
   const auto T = static_cast<std::size_t>(of.tokens);
   for (std::size_t i = 0; i < plain.size(); ++i) weights[i] = std::lerp(plain[i], weights[i], lambda[i / T]);
   return weights;
@@ -240,6 +257,7 @@ LayerReaders ska_readers() {
           .head = head_of,
           .gains = gains,
           .held = held,
+          .sums = sums,
           .step_pictures = step_pictures,
           .query_bound = query_bound};
 }

@@ -175,6 +175,12 @@ struct EditState {
   double sent_at = -1;  ///< when the value was sent; it stays visible until the engine has taken it over
 };
 
+/// What the right button paints on tokens while it is held: their weight in the sums of a layer.
+struct BrushState {
+  std::optional<double> weight{};
+  std::int64_t token = -1;  ///< the last one that was painted
+};
+
 /// A quantity under the pointer, whose card opens after a moment.
 struct CardState {
   std::string card;
@@ -232,6 +238,7 @@ struct PageState : PageView {
   std::string drawn_panel;            ///< the panel being drawn
   bool right_click_is_taken = false;  ///< used in this frame, by a dot or a plot
   bool wheel_is_taken = false;        ///< used in this frame, by a slider
+  BrushState brush;
   MenuState menu;
   HintState hints;
   int shuttle = 0;               ///< speed and direction of the keys J K L

@@ -14,16 +14,20 @@ namespace {
 
 constexpr double fact_height = 23, switch_height = 24;  ///< of its rows, in layout units
 
-/// The settings of the layer, then those of the head alone; `seen` is the head with its interventions.
-std::vector<Setting> knobs_of(const HeadSpectrum& seen, const HeadSpectrum& trained) {
-  return {{"K", "power K", "", "Answers use another power; training keeps its own.", static_cast<double>(seen.power), 0,
-           8, static_cast<double>(trained.power), false, true},
-          {"ridge", "ridge ε", "", "Answers use another ridge; training keeps its own.", seen.ridge, 1e-6, 1,
-           trained.ridge, true, false},
-          {"gamma", "gain γ", "", "Answers use another gain on this head's eigenvalues.", seen.gamma, 0, 2,
-           trained.gamma, false, false},
-          {"eta", "gain η", "", "Answers use another gain on this head's output.", seen.eta, 0, 4, trained.eta, false,
-           false}};
+/// The settings of the layer, then those of the head alone; `seen` is the head with its interventions. The last is the
+/// weight of a token in the layer's sums.
+std::vector<Setting> knobs_of(const HeadSpectrum& seen, const HeadSpectrum& trained, int token, double weight) {
+  return {
+      {"K", "power K", "", "Answers use another power; training keeps its own.", static_cast<double>(seen.power), 0, 8,
+       static_cast<double>(trained.power), false, true},
+      {"ridge", "ridge ε", "", "Answers use another ridge; training keeps its own.", seen.ridge, 1e-6, 1, trained.ridge,
+       true, false},
+      {"gamma", "gain γ", "", "Answers use another gain on this head's eigenvalues.", seen.gamma, 0, 2, trained.gamma,
+       false, false},
+      {"eta", "gain η", "", "Answers use another gain on this head's output.", seen.eta, 0, 4, trained.eta, false,
+       false},
+      {"token", "weight of token " + std::to_string(token), "",
+       "Answers use this weight of the token in the layer's sums; 0 leaves it out.", weight, 0, 1, 1, false, false}};
 }
 
 /// One chip for each head, lit while the head is on; a click selects the head, a click on the selected head switches it
@@ -91,7 +95,7 @@ double draw_awaited(Frame& frame, const Rect& area) {
   row_text(frame.look, canvas, {area.x, area.y + head, area.width, frame.px(fact_height)},
            "Appears with the first spectrum.", {small_size, FontFace::regular, frame.look.theme->faint, Anchor::start});
   return head +
-         frame.px(fact_height + 2 * switch_height + static_cast<double>(knobs_of({}, {}).size()) * slider_height);
+         frame.px(fact_height + 2 * switch_height + static_cast<double>(knobs_of({}, {}, 0, 1).size()) * slider_height);
 }
 
 /// Of a Koopman MLP only modes can be changed.
@@ -129,14 +133,23 @@ double draw_interference(Frame& frame, const Rect& area) {
   y += draw_head_switches(frame, *trained, row(switch_height));
   y += draw_mode_switch(frame, trained->layer, trained->head, seen.eigenvalues.size(),
                         inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
-  for (const Setting& knob : knobs_of(seen, *trained)) {
+  const auto token = static_cast<std::size_t>(std::max(0, asked_token(frame.seen(), frame.state.selection)));
+  const auto& view = frame.seen().inspected;
+  const bool is_summed = view && view->summed_layer == trained->layer && token < view->sum_weights.size();
+  for (const Setting& knob :
+       knobs_of(seen, *trained, static_cast<int>(token), is_summed ? view->sum_weights[token] : 1)) {
     Setting setting = knob;
     setting.key = "override " + knob.key;
     y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
-      std::vector<CommandField> fields{{"layer", std::int64_t{trained->layer}}, {"key", knob.key}, {"to", value}};
+      std::vector<CommandField> fields{{"layer", std::int64_t{trained->layer}}, {"to", value}};
+      if (knob.key == "token") {
+        fields.emplace_back("token", static_cast<std::int64_t>(token));
+      } else {
+        fields.emplace_back("key", knob.key);
+      }
       if (knob.key == "gamma" || knob.key == "eta") fields.emplace_back("head", std::int64_t{trained->head});
       if (is_live) fields.emplace_back("live", true);
-      frame.commands.send("override", fields);
+      frame.commands.send(knob.key == "token" ? "mask" : "override", fields);
     });
   }
   ImGui::PopID();

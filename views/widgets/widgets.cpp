@@ -274,7 +274,9 @@ void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token,
   const double radius = std::min(frame.px(4), chip.width / 3);
   Color fill = is_quiet ? theme.raised : mixed(theme.raised, ink_color(theme, ink), 0.35);
   if (state.is_hovered) fill = mixed(fill, theme.text, 0.12);
-  canvas.fill_rect(chip, radius, fill);
+  canvas.fill_rect({chip.x, chip.bottom() - state.weight * chip.height, chip.width, state.weight * chip.height}, radius,
+                   fill);
+  if (state.weight < 1) canvas.stroke_rect(chip, radius, {fill, frame.px(1), Dash::solid});
   const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono);
   const double size = tiny_size * std::min(1.0, (chip.width - frame.px(1)) / std::max(needed, 1.0));
   if (size >= min_letters) {

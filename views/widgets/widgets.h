@@ -57,6 +57,7 @@ double button_width(const Frame& frame, std::string_view label, Icon icon);
 /// A token as a small coloured chip with its text.
 struct ChipState {
   bool is_selected = false, is_hovered = false;
+  double weight = 1;  ///< up to which share of its height it is filled
 };
 /// Narrow chips get smaller letters, very narrow ones no letters but still their colour. A line under the chip marks a
 /// token after which the model must answer.

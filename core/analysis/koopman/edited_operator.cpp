@@ -51,6 +51,12 @@ Eigen::MatrixXd power_of(const Eigen::MatrixXd& A, int power) {
 
 }  // namespace
 
+std::optional<double> SumWeights::at(int token, int role) const {
+  if (const auto own = tokens.find(token); own != tokens.end()) return own->second;
+  const auto of_role = roles.find(role);
+  return of_role == roles.end() ? std::nullopt : std::optional(of_role->second);
+}
+
 EditedModes edit_modes(const std::vector<Complex>& before, std::span<const ModeEdit> edits,
                        const NumberedModes& numbered) {
   EditedModes modes{before, std::vector<bool>(before.size(), false)};

@@ -1,6 +1,7 @@
 // A Koopman operator with some of its modes moved or switched off: what an inspected sequence asks "what if" with.
 #pragma once
 #include <complex>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -31,11 +32,21 @@ struct HeadEdit {
   NumberedModes numbered{};  ///< where modes that are named by their numbers take these from
   bool is_plain() const { return !is_off && !gamma && !eta && modes.empty(); }
 };
+/// Weights in [0, 1] with which tokens enter a layer's sums: 0 is left out, 1 counted. A token's own weight goes before
+/// that of its role: filler 0, facts 1, questions 2.
+struct SumWeights {
+  std::map<int, double> tokens{}, roles{};
+  bool empty() const { return tokens.empty() && roles.empty(); }
+  /// Nothing for a token that the layer's own mask decides about.
+  std::optional<double> at(int token, int role) const;
+  bool operator==(const SumWeights&) const = default;
+};
 /// Changes of a layer for one forward pass; its parameters stay unchanged.
 struct LayerEdit {
   std::optional<int> power{};
   std::optional<double> ridge{};
   std::vector<HeadEdit> heads{};  ///< empty, or one for each head; of a Koopman MLP one, of which only modes count
+  SumWeights weights{};
 };
 
 struct EditedModes {

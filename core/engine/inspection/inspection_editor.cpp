@@ -13,6 +13,20 @@
 
 namespace afterglow {
 
+namespace {
+
+/// Weights painted on tokens that the sequence does not have.
+void refuse_tokens_behind(int length, const Interventions& interventions) {
+  for (const auto& [index, layer] : interventions.layers) {
+    const auto last = layer.weights.tokens.lower_bound(length);
+    if (last != layer.weights.tokens.end())
+      throw Error(ExitCode::bad_input, "mask: the inspected sequence has no token ", last->first, ", but ", length,
+                  R"( tokens; {"token": )", last->first, R"(, "to": null} removes its weight)");
+  }
+}
+
+}  // namespace
+
 InspectionEditor::InspectionEditor(const nlohmann::json& inspected, const Task& task,
                                    const InterventionRunner* inspector)
     : task_(&task),
@@ -48,6 +62,8 @@ InspectionSetup InspectionEditor::changed(const Command& command) const {
     setup.scale_kept_behind = static_cast<int>(get_integer(value, "behind", -1, -1, last, command.name));
   } else {
     apply_intervention(setup.interventions, command, inspector_->intervention_targets());
+    if (command.name == "mask")
+      refuse_tokens_behind(static_cast<int>(inspector_->sequence_of(setup).tokens.size()), setup.interventions);
   }
   return checked(std::move(setup));
 }

@@ -79,7 +79,7 @@ std::vector<double> rows_to_host(Backend& backend, const Tensor& matrix, const s
 }
 
 LayerEdit edit_of(const LayerIntervention& layer, const InterventionTarget& target, const Spectra* numbered) {
-  LayerEdit edit{layer.power, layer.ridge, {}};
+  LayerEdit edit{layer.power, layer.ridge, {}, layer.weights};
   if (layer.heads.empty()) return edit;
   edit.heads.resize(static_cast<std::size_t>(target.heads));
   for (const auto& [head, override] : layer.heads) {
@@ -284,6 +284,13 @@ std::shared_ptr<const InspectedView> InterventionRunner::inspect(const Inspectio
     view->answers[t] = answer_of(plain_->probabilities.data() + row * vocab, edited.probabilities.data() + row * vocab,
                                  vocab, example.targets[t]);
     trainer_->analysis_threads().yield();
+  }
+  const ModelPart& shown = trainer_->parts().at(static_cast<std::size_t>(std::max(traced, 0)));
+  if (const auto sums_of = readers_of(shown.kind).sums) {
+    const auto own = setup.interventions.layers.find(traced);
+    view->summed_layer = traced;
+    view->sum_weights = sums_of(trainer_->layer_of(shown), example.context,
+                                own == setup.interventions.layers.end() ? SumWeights{} : own->second.weights);
   }
   if (!edits.empty()) {
     read_heads(setup, edits, numbered, *view);

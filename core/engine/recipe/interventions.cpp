@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/recipe/inspection_setup.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 
@@ -100,6 +101,25 @@ void override_number(LayerIntervention& layer, const json& value, const Interven
   }
 }
 
+constexpr const char* roles[] = {"filler", "facts", "question"};  // as Example::context counts them
+
+/// Paints tokens, or all of a role, with a weight in the layer's sums; null leaves them to its mask again.
+void weigh_tokens(LayerIntervention& layer, const json& value, const InterventionTarget&, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "token", "tokens", "role", "to", "live"}, where);
+  if (value.contains("token") + value.contains("tokens") + value.contains("role") != 1)
+    throw Error(ExitCode::bad_input, where, R"(: give one of "token", "tokens" and "role")");
+  const std::optional<double> weight = wanted_number(value, 0, 1, where);
+  const auto paint = [&](std::map<int, double>& weights, int one) {
+    weights.erase(one);
+    if (weight) weights.emplace(one, *weight);
+  };
+  if (value.contains("role"))
+    return paint(layer.weights.roles, get_enum(value, "role", {std::begin(roles), std::end(roles)}, 0, where));
+  for (const json& token : value.contains("tokens") ? value["tokens"] : json::array({value["token"]}))
+    paint(layer.weights.tokens,
+          static_cast<int>(get_integer({{"token", token}}, "token", std::nullopt, 0, max_sequence_length - 1, where)));
+}
+
 void switch_heads(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
   refuse_unknown_keys(value, {"layer", "head", "off"}, where);
   const bool off = get_bool(value, "off", true, where);
@@ -138,6 +158,7 @@ struct LayerCommand {
                     const std::string& where);
 };
 constexpr LayerCommand layer_commands[] = {{"override", false, override_number},
+                                           {"mask", false, weigh_tokens},
                                            {"head_off", false, switch_heads},
                                            {"mode_off", true, switch_modes},
                                            {"drag_mode", true, drag_mode}};
@@ -195,6 +216,12 @@ json to_json(const Interventions& interventions) {
     if (layer.power) commands.push_back(command("override", {{"layer", index}, {"key", "K"}, {"to", *layer.power}}));
     if (layer.ridge)
       commands.push_back(command("override", {{"layer", index}, {"key", "ridge"}, {"to", *layer.ridge}}));
+    for (const auto& [role, weight] : layer.weights.roles)
+      commands.push_back(command("mask", {{"layer", index}, {"role", roles[role]}, {"to", weight}}));
+    std::map<double, std::vector<int>> painted;
+    for (const auto& [token, weight] : layer.weights.tokens) painted[weight].push_back(token);
+    for (const auto& [weight, tokens] : painted)
+      commands.push_back(command("mask", {{"layer", index}, {"tokens", tokens}, {"to", weight}}));
     for (const auto& [head, edit] : layer.heads) {
       const json place = {{"layer", index}, {"head", head}};
       const auto at = [&](const char* name, json more) {

@@ -26,6 +26,7 @@ struct LayerIntervention {
   std::optional<int> power{};               ///< K
   std::optional<double> ridge{};            ///< eps
   std::map<int, HeadIntervention> heads{};  ///< for a Koopman MLP only head 0 and its `modes`
+  SumWeights weights{};
   bool operator==(const LayerIntervention&) const = default;
 };
 
@@ -47,10 +48,10 @@ struct InterventionTarget {
   bool has_learned_modes = false;  ///< a Koopman MLP: one head of `rank` learned pairs, and nothing else to edit
 };
 
-/// Carries out one of the commands `override`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`. Values:
-/// "layer": index, label or scope (absent: the first `ska`, or without one the first Koopman MLP); "head": -1 or
-/// absent means all; "number": of a mode, as panels show it (HeadSpectrum::identity), or "mode": its index in the list
-/// of eigenvalues by modulus; -1 or absent means all. For a Koopman MLP both are the pair's index. Throws
+/// Carries out one of the commands `override`, `mask`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`.
+/// Values: "layer": index, label or scope (absent: the first `ska`, or without one the first Koopman MLP); "head": -1
+/// or absent means all; "number": of a mode, as panels show it (HeadSpectrum::identity), or "mode": its index in the
+/// list of eigenvalues by modulus; -1 or absent means all. For a Koopman MLP both are the pair's index. Throws
 /// Error(bad_input) and then changes nothing.
 void apply_intervention(Interventions& interventions, const Command& command,
                         const std::vector<InterventionTarget>& layers);

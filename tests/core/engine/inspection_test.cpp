@@ -287,6 +287,42 @@ TEST(Capture, UndoGivesEverythingBack) {
   EXPECT_EQ(inspected.look().setup.interventions, dragged);
 }
 
+TEST(Capture, PaintedTokensAreWeighedAndGivenBack) {
+  Inspected inspected;
+  const std::string recipe = inspected.seen.recipe;
+  EXPECT_THAT(inspected.seen.inspected->sum_weights, testing::Each(1.0));
+  EXPECT_EQ(inspected.after("mask", R"({"tokens": [0, 1, 2], "to": 1})").accuracy_after,
+            inspected.seen.inspected->accuracy_before);
+  EXPECT_EQ(max_change(*inspected.seen.inspected), 0);
+  inspected.analysed.change_inspection({"mask", R"({"token": 4, "to": 0, "live": true})"});
+  inspected.analysed.change_inspection({"mask", R"({"token": 5, "to": 0, "live": true})"});
+  const InspectedView out = inspected.after("mask", R"({"token": 5, "to": 0})");
+  EXPECT_GT(max_change(out), 0);
+  EXPECT_EQ(out.sum_weights[4] + out.sum_weights[5], 0);
+  for (int head = 0; head < 2; ++head) {
+    for (int t = 0; t < 24; ++t) EXPECT_EQ(out.weights.weights[head][t * 24 + 4], 0) << head << " " << t;
+  }
+  EXPECT_LT(max_change(inspected.after("mask", R"({"tokens": [4, 5], "to": 0.99})")), max_change(out));
+  AnalysedRun again({parse_recipe(inspected.seen.recipe, "again"), std::nullopt}, *inspected.backend);
+  again.go_to(12);
+  again.advance(Analysis::inspected, Budget::whole);
+  EXPECT_EQ(again.describe().inspected->setup, inspected.seen.inspected->setup);
+  EXPECT_EQ(probabilities(*again.describe().inspected, true), probabilities(*inspected.seen.inspected, true));
+  for (int change = 0; change < 3; ++change) ASSERT_TRUE(inspected.analysed.undo());  // a drag is one of them
+  EXPECT_FALSE(inspected.look().is_edited());
+  EXPECT_EQ(inspected.seen.recipe, recipe);
+}
+
+TEST(Capture, PaintedRolesAreTheMaskThatNamesThem) {
+  Inspected masked("masked"), whole("prefix");
+  EXPECT_GT(max_change(masked.after("mask", R"({"role": "filler", "to": 1})")), 0);
+  const InspectedView& all = masked.after("mask", R"({"role": "question", "to": 1})");
+  EXPECT_THAT(all.sum_weights, testing::Each(1.0));
+  const InspectedView& facts = whole.after("mask", R"({"role": "question", "to": 0})");
+  EXPECT_GT(max_change(facts), 0);
+  EXPECT_EQ(facts.sum_weights, whole.after("mask", R"({"role": "facts", "to": 1})").sum_weights);
+}
+
 TEST(Capture, TrainingNeverSeesIt) {
   const auto backend = make_cpu_backend(2);
   AnalysedRun plain({small_recipe(), std::nullopt}, *backend), inspected({small_recipe(), std::nullopt}, *backend);
@@ -356,6 +392,11 @@ TEST(Capture, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message("probe_sequence", R"({"at": 99, "token": 1})"), HasSubstr("at"));
   EXPECT_THAT(message("probe_sequence", R"({"at": 1, "label": "nonsense"})"), HasSubstr("nonsense"));
   EXPECT_THAT(message("probe_sequence", R"({"tokens": [1, 2]})"), HasSubstr("24"));
+  EXPECT_THAT(message("mask", R"({"token": 0, "to": 1.5})"), HasSubstr("to"));
+  EXPECT_THAT(message("mask", R"({"to": 1})"), HasSubstr("one of"));
+  EXPECT_THAT(message("mask", R"({"role": "answers", "to": 1})"), HasSubstr("question"));
+  EXPECT_THAT(message("mask", R"({"token": 24, "to": 0})"), HasSubstr("no token 24"));
+  EXPECT_THAT(message("mask", R"({"layer": 4, "token": 2, "to": 0})"), HasSubstr("no ska layer"));
   EXPECT_THAT(message("clear_overrides", "[]"), HasSubstr("object"));
   EXPECT_EQ(inspected.look().setup, before);
 }
@@ -366,7 +407,9 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
   for (const Command& command :
        {Command{"override", R"({"key": "K", "to": 0})"}, Command{"override", R"({"key": "eta", "to": -1.5})"},
         Command{"drag_mode", R"({"head": 1, "mode": 4, "re": -0.25, "im": 0.125})"},
-        Command{"mode_off", R"({"head": 0})"}, Command{"head_off", R"({"head": 1})"}}) {
+        Command{"mode_off", R"({"head": 0})"}, Command{"head_off", R"({"head": 1})"},
+        Command{"mask", R"({"tokens": [0, 3, 8], "to": 0})"}, Command{"mask", R"({"token": 3, "to": 0.25})"},
+        Command{"mask", R"({"role": "question", "to": 0.5})"}}) {
     apply_intervention(interventions, command, layers);
   }
   Interventions again;
@@ -379,6 +422,8 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
   apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2, "off": false})"}, layers);
   apply_intervention(again, {"override", R"({"key": "ridge", "to": 0.1})"}, layers);
   apply_intervention(again, {"override", R"({"key": "ridge", "to": null})"}, layers);
+  apply_intervention(again, {"mask", R"({"tokens": [2, 5], "to": 0.5})"}, layers);
+  apply_intervention(again, {"mask", R"({"tokens": [5, 2], "to": null})"}, layers);
   EXPECT_TRUE(again.empty());
 }
 

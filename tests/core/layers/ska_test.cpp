@@ -307,7 +307,7 @@ class SkaOptions : public ::testing::Test {
     std::map<std::string, bool> decays;
   };
   Answer answer(const nlohmann::json& more, const Given& given = {},
-                const std::function<void(ParameterStore&)>& change = {}) {
+                const std::function<void(ParameterStore&)>& change = {}, const SumWeights& painted = {}) {
     ParameterStore store;
     const std::unique_ptr<Layer> layer = make_layer("ska", layer_config(more), ParameterScope(store, ""));
     store.allocate(*backend_, DType::f64);
@@ -326,7 +326,16 @@ class SkaOptions : public ::testing::Test {
     Arena arena(*backend_);
     Tape tape(*backend_, arena);
     tape.begin(true);
-    const Var y = layer->forward(tape, tape.input(to_device(tape, {1, 9, 12}, DType::f64, x)), {});
+    const Tensor roles = tape.scratch({1, 9}, DType::u8);
+    backend_->upload(roles, std::to_array<std::uint8_t>({0, 1, 1, 0, 1, 1, 0, 2, 2}).data());
+    const Var in = tape.input(to_device(tape, {1, 9, 12}, DType::f64, x));
+    if (!painted.empty()) {
+      tape.begin(false);
+      return {to_host(*backend_, static_cast<Ska&>(*layer).forward_edited(tape, in, roles, {.weights = painted}).value),
+              {},
+              {}};
+    }
+    const Var y = layer->forward(tape, in, roles);
     tape.backward(y, y.value);
     Answer result{to_host(*backend_, y.value), {}, {}};
     for (const Parameter& parameter : store.all()) {
@@ -471,6 +480,67 @@ TEST_F(SkaOptions, ImpossibleOnesAreRefusedByName) {
   refused({{"mode", "masked"}, {"mask", "question"}}, "facts + question");
   refused({{"mode", "recurrent"}, {"values", "lagged"}}, "lagged values need mode");
   refused({{"gamma", 0.7}}, "gamma");
+}
+
+/// What painted weights of tokens do to the answers; roles are facts at 1, 2, 4, 5 and a question at 7, 8.
+class PaintedTokens : public SkaOptions {
+ protected:
+  Values painted(const nlohmann::json& more, const SumWeights& weights, const Given& given = {}) {
+    return answer(more, given, {}, weights).y;
+  }
+  static SumWeights of_all(double weight) { return {{}, {{0, weight}, {1, weight}, {2, weight}}}; }
+};
+
+TEST_F(PaintedTokens, OfZeroAreLeftOutAndOfOneCounted) {
+  const nlohmann::json with[] = {{{"K", 2}},
+                                 {{"K", 0}, {"values", "lagged"}},
+                                 {{"write_gate", "asymmetric"}, {"read_gate", "sigmoid"}},
+                                 {{"norm_scope", "token"}, {"write_gate", "sqrt"}},
+                                 {{"norm_scope", "clip"}, {"clip", 0.5}, {"K", 1}}};
+  for (nlohmann::json masked : with) {
+    masked["mode"] = "masked";
+    nlohmann::json whole = masked;
+    whole["mode"] = "prefix";
+    const Values of_facts = answer(masked).y, of_all_tokens = answer(whole).y;
+    EXPECT_GT(relative_error(of_facts, of_all_tokens), 1e-3);
+    EXPECT_EQ(painted(whole, {{{0, 0}, {3, 0}, {6, 0}}, {{2, 0}}}), of_facts) << masked;
+    EXPECT_EQ(painted(masked, of_all(1)), of_all_tokens) << masked;
+    EXPECT_EQ(painted(masked, {{{0, 0}, {1, 1}}, {}}), of_facts) << masked;
+    expect_near(painted(masked, {{{1, 1 - 1e-9}}, {{0, 1e-9}, {2, 1e-9}}}), of_facts, 1e-3);
+    masked["mask"] = "facts + question";
+    EXPECT_EQ(painted(whole, {{}, {{0, 0}}}), answer(masked).y) << masked;
+    EXPECT_THAT(painted(whole, of_all(0)), ::testing::Each(0.0)) << masked;
+  }
+}
+
+TEST_F(PaintedTokens, BetweenAreAWriteGateOfThatWeight) {
+  for (const char* mode : {"prefix", "chunk", "recurrent"}) {
+    const nlohmann::json plain{{"mode", mode}, {"norm_scope", "clip"}};
+    nlohmann::json gated = plain;
+    gated["write_gate"] = "sqrt";
+    expect_near(painted(plain, of_all(0.3)), answer(gated, {{"beta_proj.bias", std::log(0.3 / 0.7)}}).y, 1e-12);
+  }
+}
+
+// m and the sums have the same factor, as if all keys were shorter.
+TEST_F(PaintedTokens, AllOfOneWeightAreAsBeforeWhereKeysAreDividedByTheLongest) {
+  const Values plain = answer({{"mode", "prefix"}}).y;
+  expect_near(painted({{"mode", "prefix"}}, of_all(0.3)), plain, 1e-12);
+  EXPECT_GT(relative_error(painted({{"mode", "prefix"}}, {{{4, 0.3}}, {}}), plain), 1e-4);
+}
+
+// Of sum y^2 / 2 by the logarithm of a weight that multiplies every beta = 1/2.
+TEST_F(PaintedTokens, SlopesAreThoseOfTheGate) {
+  const nlohmann::json gated{{"mode", "prefix"}, {"norm_scope", "clip"}, {"write_gate", "sqrt"}};
+  const auto loss = [&](double weight) {
+    const Values y = painted(gated, of_all(weight));
+    return std::inner_product(y.begin(), y.end(), y.begin(), 0.0) / 2;
+  };
+  const double h = 1e-4, slope = (3 * loss(1) - 4 * loss(1 - h) + loss(1 - 2 * h)) / (2 * h);
+  const Values by_logit = answer(gated).gradients.at("beta_proj.bias");
+  const double want = std::accumulate(by_logit.begin(), by_logit.end(), 0.0) * 2;
+  EXPECT_GT(std::abs(want), 1e-3);
+  EXPECT_NEAR(slope / want, 1, 1e-5);
 }
 
 /// One head that reads token after token, the later ones larger, with m running on or kept from some token on.

@@ -347,7 +347,7 @@ TEST(FormulaCards, ASquaredErrorHasNoNats) {
 
 TEST(FormulaCards, EverySliderHasOne) {
   for (const SettingSpec& spec : training_settings()) EXPECT_NE(card_of_setting(spec.key), nullptr) << spec.key;
-  for (const char* key : {"override K", "override ridge", "override gamma", "override eta"})
+  for (const char* key : {"override K", "override ridge", "override gamma", "override eta", "override token"})
     EXPECT_NE(card_of_setting(key), nullptr) << key;
   for (const LayerKind& kind : layer_kinds()) {
     ParameterStore store;

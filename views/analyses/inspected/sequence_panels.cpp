@@ -2,7 +2,9 @@
 // each other with the answer at the end of the row; the switches of the heads.
 #include <algorithm>
 
+#include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
+#include "views/figures/semantic_colours.h"
 #include "views/panels/panel_draws.h"
 #include "views/widgets/text_field.h"
 #include "views/widgets/widgets.h"
@@ -44,6 +46,37 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
   if (press.clicked) frame.commands.send("select", {{"token", std::int64_t{next}}});
 }
 
+/// `weight`: in the sums; below 0 where there are none.
+std::string chip_hint(const Frame& frame, const InspectedView& inspected, int token, double weight) {
+  const std::string place = "Token " + std::to_string(token) + ": click for the answer here";
+  if (frame.state.is_locked) return place + ".";
+  if (weight < 0) return place + ", click again to rewrite it.";
+  return place + ", again to rewrite it. Its weight in the sums of " +
+         layer_name(frame.seen(), inspected.summed_layer) + " is " + number_text(weight, 2) +
+         ": a right click or drag paints it " + (weight > 0 ? "out." : "in.");
+}
+
+/// The right button paints tokens, in a drag each one under it: out of the layer's sums where the first was in, else
+/// in.
+void paint_token(Frame& frame, const InspectedView& inspected, int token, bool is_hovered) {
+  BrushState& brush = frame.state.brush;
+  const bool is_begun = is_hovered && !frame.state.is_locked && ImGui::IsMouseClicked(1);
+  if (is_begun) brush = {inspected.sum_weights[static_cast<std::size_t>(token)] > 0 ? 0.0 : 1.0, -1};
+  const bool is_ended = ImGui::IsMouseReleased(1);
+  if (!brush.weight || !(is_hovered || is_ended)) return;
+  const auto send = [&](std::int64_t painted, bool is_live) {
+    frame.commands.send("mask", {{"layer", std::int64_t{inspected.summed_layer}},
+                                 {"token", painted},
+                                 {"to", *brush.weight},
+                                 {"live", is_live}});
+  };
+  if (is_hovered && brush.token != token) send(brush.token = token, true);
+  if (!is_ended) return;
+  send(brush.token, false);  // ends what one undo takes back
+  brush = {};
+  frame.state.right_click_is_taken = true;
+}
+
 /// Chips in up to three rows around the selected token, in fewer if the plots would lose their axes; returns the height
 /// used.
 double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const Rect& area) {
@@ -75,12 +108,12 @@ double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const
     ImGui::PushID(token);
     const Press press = press_area("chip", chip);
     ImGui::PopID();
+    const bool is_summed = static_cast<std::size_t>(token) < inspected.sum_weights.size();
+    const double weight = is_summed ? inspected.sum_weights[static_cast<std::size_t>(token)] : 1;
     draw_token_chip(frame, canvas, inspected.tokens[static_cast<std::size_t>(token)], chip,
-                    {token == asked, press.hovered});
-    if (press.hovered)
-      hint_box(frame, chip,
-               "Token " + std::to_string(token) + ": click for the answer here" +
-                   (frame.state.is_locked ? "." : ", click again to rewrite it."));
+                    {token == asked, press.hovered, weight});
+    if (is_summed) paint_token(frame, inspected, token, press.hovered);
+    if (press.hovered) hint_box(frame, chip, chip_hint(frame, inspected, token, is_summed ? weight : -1));
     if (!press.clicked) continue;
     if (token == asked) {
       if (frame.state.is_locked) continue;

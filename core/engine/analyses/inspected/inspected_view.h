@@ -45,6 +45,8 @@ struct InspectedView {
   std::vector<InspectedHead> heads;                        ///< of edited layers only
   std::vector<InspectedMlp> mlps;                          ///< edited ones only
   TokenWeights weights;                                    ///< of the traced layer, interventions in force
+  int summed_layer = -1;                                   ///< the traced part, if it has sums over tokens
+  std::vector<double> sum_weights;                         ///< with which its sums take each token
   bool is_edited() const { return !setup.interventions.empty(); }
 };
 
