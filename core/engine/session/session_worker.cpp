@@ -86,11 +86,13 @@ std::chrono::milliseconds SessionWorker::wait() const {
   const bool has_analyses = has_pieces(), is_steered = scheduler_.is_steered(control_.running());
   if ((is_training() && control_.is_due(seconds())) || (has_analyses && !is_steered)) return 0ms;
   if (has_analyses || is_stale_ || is_training()) return 4ms;  // an observation or a step falls due
-  return run_ && run_->folder() ? 500ms : 1h;                  // a folder is searched for new states
+  if (!run_ || !run_->folder()) return 1h;
+  return 1ms + std::chrono::milliseconds(std::lround(1e3 * std::clamp(next_update_ - seconds(), 0.0, 0.5)));
 }
 
 void SessionWorker::take_commands() {
   const Mailbox::Delivery delivery = mailbox_->receive(wait());
+  if (delivery.is_woken) next_update_ = std::min(next_update_, soonest_update_);
   is_over_ = delivery.is_over;  // commands that the window sent before, such as `save`, are still carried out
   if (run_) run_->make_urgent(delivery.requested & ~scheduler_.requested());
   if (scheduler_.request(delivery.requested)) {
@@ -193,7 +195,8 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   ++opened_;
   run_ = std::move(fresh);
   follows_ = run_->folder() && run_->step() == run_->latest_step();
-  next_update_ = seconds() + 1;  // the folder has just been searched
+  if (run_->folder()) run_->folder()->listen([this] { mailbox_->wake(); });
+  next_update_ = soonest_update_ = 0;
   trained_ = 0;
   has_new_notes_ = false;
   control_.rest(false);
@@ -211,9 +214,18 @@ void SessionWorker::analyse_afresh() {
 void SessionWorker::watch_folder() {
   if (!run_ || !run_->folder() || seconds() < next_update_) return;
   const double began = seconds();
-  next_update_ = began + 60;  // after a failure
-  const bool has_news = run_->folder()->update();
-  next_update_ = seconds() + std::max(1.0, 50 * (seconds() - began));  // rarely where an update takes long
+  next_update_ = began + 1;
+  bool has_news = false;
+  try {
+    has_news = run_->folder()->update();
+    has_lost_folder_ = false;
+  } catch (const Error&) {
+    if (std::exchange(has_lost_folder_, true)) return;  // said once; it may be made again
+    throw;
+  }
+  const double cost = seconds() - began;  // rarely where an update takes long
+  next_update_ = seconds() + std::max(1.0, 50 * cost);
+  soonest_update_ = seconds() + 10 * cost;
   is_stale_ = is_stale_ || has_news;
   if (has_news && follows_ && !run_->folder()->states().empty()) go_to(newest_state);
 }

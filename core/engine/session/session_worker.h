@@ -103,9 +103,10 @@ class SessionWorker {
   AnalysisScheduler scheduler_;
   std::deque<Event> events_;
   std::string checksum_, same_as_;
-  std::string view_;      // of the opened figure
-  bool follows_ = false;  // each new state of the folder is shown
-  double next_update_ = 0;
+  std::string view_;                             // of the opened figure
+  bool follows_ = false;                         // each new state of the folder is shown
+  double next_update_ = 0, soonest_update_ = 0;  // of the folder; when the system says that it has changed
+  bool has_lost_folder_ = false;
   std::uint64_t opened_ = 0;         // number of runs opened
   std::uint64_t announced_ = 0;      // the last of them that was published
   std::uint64_t taken_ = 0;          // commands from the mailbox

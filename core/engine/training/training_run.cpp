@@ -112,6 +112,7 @@ TrainingRun::TrainingRun(const SavedRun& saved, Backend& backend, std::size_t hi
     : TrainingRun(saved.snapshot ? saved.snapshot->recipe : saved.recipe, saved.snapshot ? &*saved.snapshot : nullptr,
                   backend, history_limit, saved.origin.get()) {
   folder_ = saved.folder;
+  if (folder_) history_ = History(history_limit);  // every state is read from its file
 }
 
 TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backend, std::size_t history_limit,

@@ -31,6 +31,7 @@ class RunFolders : public testing::Test {
     const float number = 1;
     file.tensors.push_back(make_tensor("a", {1}, std::span<const float>(&number, 1)));
     write_safetensors(folder_ / name, file);
+    write((fs::path(name).parent_path() / "config.json").string(), "{}");
   }
   void write(const std::string& name, const std::string& text) {
     fs::create_directories((folder_ / name).parent_path());
@@ -118,6 +119,18 @@ TEST_F(RunFolders, NewStatesComeAndDeletedOnesKeepTheirSteps) {
   EXPECT_TRUE(folder.update());
   EXPECT_EQ(folder.view()->curves.size(), 1u);
   EXPECT_FALSE(folder.update());
+}
+
+TEST_F(RunFolders, AStateWaitsForItsConfig) {
+  weights("step-1/model.safetensors");
+  weights("step-2/model.safetensors");
+  fs::remove(folder_ / "step-2/config.json");
+  RunFolder run(folder_);
+  EXPECT_THAT(run.view()->states, ElementsAre(1));
+  EXPECT_THAT(run.notes(), ElementsAre(HasSubstr("config.json")));
+  write("step-2/config.json", "{}");
+  EXPECT_TRUE(run.update());
+  EXPECT_THAT(run.view()->states, ElementsAre(1, 2));
 }
 
 TEST_F(RunFolders, AnotherRunBelowIsLeftOut) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -53,6 +54,50 @@ TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
   EXPECT_EQ(newest->checksum, checksums[12]);
   EXPECT_EQ(newest->latest_step, 12) << "nothing is trained";
   std::filesystem::remove_all(folder);
+}
+
+TEST(RunFolderSession, ShowsANewStateAtOnceAndAFolderThatWasMadeAgain) {
+  namespace fs = std::filesystem;
+  using Clock = std::chrono::steady_clock;
+  const fs::path folder = fs::temp_directory_path() / "afterglow_run_folder_news",
+                 written = folder.string() + "_written";
+  fs::remove_all(folder);
+  fs::remove_all(written);
+  fs::create_directories(folder);
+  TurnedWorker test;
+  const auto name = [](int step) { return "step_" + std::to_string(step) + ".safetensors"; };
+  for (int step = 1; step <= 6; ++step) {
+    test.after({"step", R"({"count": 1})"});
+    test.after({"save", nlohmann::json{{"path", (written / name(step)).string()}}.dump()});
+  }
+  const auto show = [&](int step) { fs::rename(written / name(step), folder / name(step)); };
+  /// Seconds until the state is shown.
+  const auto seconds_until = [&](int step) {
+    const auto began = Clock::now(), last = began + std::chrono::seconds(30);
+    while (test.box.take()->step != step && Clock::now() < last) test.worker.turn();
+    EXPECT_EQ(test.box.take()->step, step);
+    return std::chrono::duration<double>(Clock::now() - began).count();
+  };
+  show(1);
+  test.after({"load", nlohmann::json{{"path", folder.string()}}.dump()});
+  double least = 1e9;
+  for (int step = 2; step <= 5; ++step) {
+    test.at_rest();  // the next look by itself is a second away
+    show(step);
+    least = std::min(least, seconds_until(step));
+  }
+  EXPECT_LT(least, 0.5);
+  const std::size_t told = test.box.take()->events.size();
+  fs::remove_all(folder);
+  for (int turn = 0; turn < 5; ++turn) test.at_rest();
+  EXPECT_EQ(test.box.take()->step, 5) << "what was opened stays";
+  EXPECT_EQ(test.box.take()->events.size(), told + 1) << "said once";
+  fs::create_directories(folder);
+  show(6);
+  seconds_until(6);
+  EXPECT_THAT(test.box.take()->folder->deleted, ElementsAre(1, 2, 3, 4, 5));
+  fs::remove_all(folder);
+  fs::remove_all(written);
 }
 
 }  // namespace

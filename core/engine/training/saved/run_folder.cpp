@@ -12,6 +12,7 @@
 #include "core/io/arrays/mapped_tensors.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
 namespace {
@@ -101,6 +102,7 @@ bool RunFolder::update() {
 void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
   constexpr int deepest = 3;
   std::error_code failed;
+  if (watch_) watch_->add(folder);
   std::vector<fs::path> paths, below;
   for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
        entry.increment(failed)) {
@@ -126,6 +128,7 @@ void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
     bool has_word = false;
     std::optional<std::int64_t> step = step_in(is_file ? path.stem().string() : name, has_word);
     if (!has_word && alike[without_digits(path)] < 2) step.reset();
+    if (watch_ && is_folder) watch_->add(path);
     const fs::path weights = is_folder ? weights_in(path) : is_file && ending == ".safetensors" ? path : fs::path();
     if (step && !weights.empty()) take_state(path, weights, *step, scan);
     const bool is_pickle = ending == ".pt" || ending == ".pth" || ending == ".ckpt" || ending == ".bin";
@@ -151,6 +154,9 @@ void RunFolder::take_state(const fs::path& path, const fs::path& weights, std::i
     known = 0;
     return scan.notes.push_back(path.string() + ": it is damaged or not written to its end: " + error.what());
   }
+  if (own_step < 0 && folder_of_config(weights).empty())
+    return scan.notes.push_back(path.string() +
+                                ": config.json, which says what model it is, is missing or not written yet");
   const StoredState state{own_step >= 0 ? own_step : step, is_model_file(weights) ? path : weights, own_step >= 0};
   if (scan.states.empty()) scan.home = path.parent_path();
   std::error_code failed;

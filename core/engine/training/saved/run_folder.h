@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/engine/observation/observation.h"
+#include "core/io/folder_watch.h"
 
 namespace afterglow {
 
@@ -24,6 +25,8 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) { update(); }
   /// Looks for new, complete and deleted files; true if any has changed. Throws Error(bad_input) without the folder.
   bool update();
+  /// Calls `changed` on another thread when the system says that a file has changed; begins with the next update.
+  void listen(std::function<void()> changed) { watch_ = std::make_unique<FolderWatch>(std::move(changed)); }
 
   /// States, or curves of a folder that is no model itself.
   bool is_run() const { return !states_.empty() || (!is_model_ && !log_.curves.empty()); }
@@ -52,6 +55,7 @@ class RunFolder {
   std::map<std::int64_t, StoredState> states_;
   std::shared_ptr<const FolderView> view_ = std::make_shared<const FolderView>();
   TrainingLog log_;
+  std::unique_ptr<FolderWatch> watch_;  // null: nobody listens
   std::vector<std::string> notes_;
   std::map<std::filesystem::path, Stamp> read_;                              // logs
   std::map<std::filesystem::path, std::pair<Stamp, std::int64_t>> checked_;  // weights; the step of a snapshot, -1
