@@ -8,6 +8,7 @@
 #include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "views/figures/studies/paper_figures.h"
 
@@ -165,9 +166,6 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
 
 std::span<const PaperPlot> paper_plots() { return plots; }
 
-const PaperPlot* find_paper_plot(std::string_view id) {
-  const auto* const found = std::ranges::find(plots, id, &PaperPlot::id);
-  return found == plots.end() ? nullptr : found;
-}
+const PaperPlot* find_paper_plot(std::string_view id) { return find_by(plots, id, &PaperPlot::id); }
 
 }  // namespace afterglow

@@ -17,12 +17,6 @@ MemoryCost memory_cost(const AttentionMemory& attention) {
   return {0.0, numbers * attention.layers * attention.bytes_per_number};
 }
 
-MemoryCost memory_cost(const Mamba2Memory& mamba2) {
-  const double convolved = mamba2.inner + 2 * mamba2.states;
-  const double numbers = mamba2.inner * mamba2.states + (mamba2.convolution - 1) * convolved;
-  return {numbers * mamba2.layers * mamba2.bytes_per_number, 0.0};
-}
-
 double crossover_tokens(const MemoryCost& one, const MemoryCost& other) {
   const double ahead = one.fixed - other.fixed, gained = other.per_token - one.per_token;
   if (std::isnan(ahead) || std::isnan(gained)) return std::numeric_limits<double>::quiet_NaN();

@@ -1,4 +1,4 @@
-// What a decoding model must keep: the fixed states of SKA and Mamba-2 against a cache that grows (Echo 3.5, I.14).
+// What a decoding model must keep: the fixed states of SKA against a cache that grows (Echo 3.5, I.14).
 #pragma once
 
 namespace afterglow {
@@ -23,14 +23,6 @@ struct AttentionMemory {
   double key_width = 0, value_width = 0, key_heads = 1, layers = 1, bytes_per_number = 2;
 };
 MemoryCost memory_cost(const AttentionMemory& attention);
-
-/// The state [inner, N] and the last d_conv - 1 inputs of the convolution over x, B and C, inner + 2 N columns.
-/// (Section 3.5 counts inner d_conv for the latter: it leaves out B and C and keeps one input more than decoding
-/// needs.)
-struct Mamba2Memory {
-  double inner = 0, states = 0, convolution = 4, layers = 1, bytes_per_number = 4;
-};
-MemoryCost memory_cost(const Mamba2Memory& mamba2);
 
 /// Number of tokens beyond which `one` needs strictly less than `other` (proposition I.14: 2 r^2 + P r + r + 1 over
 /// r + P for a head of SKA against a head of attention, equal numbers). 0: from the first token on; infinite: never.

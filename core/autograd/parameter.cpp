@@ -6,6 +6,7 @@
 #include "core/backend/host_numbers.h"
 #include "core/backend/parallel.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/random/random.h"
 #include "core/tensor/bfloat.h"
 
@@ -37,9 +38,7 @@ Tensor slice(const Tensor& flat, const Parameter& parameter) {
 Parameter* find_shared(std::deque<Parameter>& parameters, std::string_view name) {
   const std::size_t scope = name.find(".shared_weights.");
   if (scope == name.npos) return nullptr;
-  const auto found =
-      std::ranges::find_if(parameters, [&](const Parameter& p) { return p.name.ends_with(name.substr(scope)); });
-  return found == parameters.end() ? nullptr : &*found;
+  return find_by(parameters, true, [&](const Parameter& p) { return p.name.ends_with(name.substr(scope)); });
 }
 
 /// The same numbers whatever the number of threads.
@@ -137,11 +136,7 @@ void ParameterStore::initialise(std::uint64_t seed) {
   }
 }
 
-Parameter* ParameterStore::find(const std::string& name) {
-  const auto found =
-      std::find_if(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; });
-  return found == parameters_.end() ? nullptr : &*found;
-}
+Parameter* ParameterStore::find(const std::string& name) { return find_by(parameters_, name, &Parameter::name); }
 
 std::int64_t ParameterStore::count() const {
   std::int64_t total = 0;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/safetensors_header.h"
 #include "core/io/wording.h"
 
@@ -78,10 +79,7 @@ std::string checked_header(const Header& header, const fs::path& path) {
 
 }  // namespace
 
-const HostTensor* TensorFile::find(std::string_view name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const HostTensor& t) { return t.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
-}
+const HostTensor* TensorFile::find(std::string_view name) const { return find_by(tensors, name, &HostTensor::name); }
 
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where) {
   if (const HostTensor* tensor = file.find(name)) return *tensor;

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
-#include "core/io/wording.h"
+#include "core/io/named.h"
 #include "core/layers/forecaster.h"
 #include "core/layers/layer_kind.h"
 
@@ -107,10 +107,8 @@ nlohmann::json small_layer_config(const LayerKind& kind, std::int64_t width) {
 
 std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
                                   const ParameterScope& parameters) {
-  if (const LayerKind* found = find_layer_kind(kind)) return found->make(config, parameters);
-  std::vector<std::string> names;
-  for (const LayerKind& known : layer_kinds()) names.push_back(known.name);
-  throw Error(ExitCode::bad_input, "there is no layer kind ", in_quotes(kind), which_there_are(kind, names));
+  return entry_named(layer_kinds(), kind, &LayerKind::name, ExitCode::bad_input, "there is no layer kind ")
+      .make(config, parameters);
 }
 
 }  // namespace afterglow

@@ -115,10 +115,9 @@ AnsweredRows answered_rows(Tape& tape, const Tensor& targets, std::int64_t most)
 Var gather_rows(Tape& tape, const Var& x, const Var& y, const AnsweredRows& rows);
 
 // sequence.cpp
-/// Pairs (2i, 2i+1) of x [B,T,H,D] turned by the angle (first_position + t) rate(i), see core/backend/rotary.h.
-Var rotary(Tape& tape, const Var& x, const RotaryRates& rates, std::int64_t first_position);
-/// The same for queries [B,T,H,D] and keys [B,T,Hkv,D] at once, or stored narrow as `linear_many` leaves them, with D =
-/// `width`: [B,T,H D] and [B,T,Hkv D], from which [B,T,H,D] and [B,T,Hkv,D] come.
+/// Pairs (2i, 2i+1) of queries [B,T,H,D] and keys [B,T,Hkv,D] turned by the angle (first_position + t) rate(i), see
+/// core/backend/rotary.h. Both may be stored narrow as `linear_many` leaves them, with D = `width`: [B,T,H D] and
+/// [B,T,Hkv D], from which [B,T,H,D] and [B,T,Hkv,D] come.
 std::array<Var, 2> rotary_pair(Tape& tape, const Var& q, const Var& k, const RotaryRates& rates,
                                std::int64_t first_position, std::int64_t width = 0);
 /// Causal depthwise convolution, then SiLU: x [B,T,c], weight [c,1,w], bias [c] or absent; `history` [B,w-1,c] is read

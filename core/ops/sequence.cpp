@@ -4,20 +4,6 @@
 
 namespace afterglow {
 
-Var rotary(Tape& tape, const Var& x, const RotaryRates& rates, std::int64_t first_position) {
-  const Check check(tape, "rotary", x.value.dtype);
-  check.tensor("x", x.value, {Check::any, Check::any, Check::any, Check::any});
-  check.that(rates.base > 0.0, "base must be positive");
-  const Var y = tape.result(x.shape(), x.value.dtype, {x});
-  const Grad to{y.value, false};
-  tape.backend().rotary({&x.value, 1}, rates, first_position, false, {&to, 1});
-  return check.recorded(y, [x, rates, first_position, y](Tape& t) {
-    const Tensor dy = t.upstream(y);
-    const Grad dx = t.gradient(x);
-    t.backend().rotary({&dy, 1}, rates, first_position, true, {&dx, 1});
-  });
-}
-
 namespace {
 
 /// The shape [B,T,H,D] of heads that must have this one; narrow ones may lie side by side in strided rows, [B,T,H D].

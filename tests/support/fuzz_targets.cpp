@@ -29,6 +29,7 @@
 #include "core/tasks/token_labels.h"
 #include "core/text/tokenizer.h"
 #include "tests/support/folders.h"
+#include "tests/support/lesson_text.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

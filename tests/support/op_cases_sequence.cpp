@@ -32,7 +32,9 @@ OpCase rotary_case(std::int64_t batch, std::int64_t length, std::int64_t heads, 
   c.name = "rotary_" + std::to_string(batch) + "x" + std::to_string(length) + "x" + std::to_string(heads) + "x" +
            std::to_string(width) + "_from_" + std::to_string(first);
   c.inputs = {{"x", {batch, length, heads, width}}};
-  c.run = [first](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return rotary(t, in[0], {}, first); };
+  c.run = [first](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return rotary_pair(t, in[0], scale(t, in[0], 1.0), {}, first)[0];
+  };
   c.naive = [=](std::span<const Values> in, std::span<const Values>) {
     return naive_rotary(in[0], length, heads, width, first);
   };
@@ -47,7 +49,9 @@ OpCase stretched_rotary_case(const std::string& name, const RotaryRates& rates) 
   OpCase c;
   c.name = "rotary_" + name;
   c.inputs = {{"x", {2, length, heads, width}}};
-  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) { return rotary(t, in[0], rates, 11); };
+  c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
+    return rotary_pair(t, in[0], scale(t, in[0], 1.0), rates, 11)[0];
+  };
   c.naive = [=](std::span<const Values> in, std::span<const Values>) {
     Values y = in[0];
     const std::int64_t turned = rates.width > 0 ? rates.width : width;

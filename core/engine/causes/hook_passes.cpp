@@ -151,57 +151,34 @@ void HookPasses::read(SequencePair& pair) {
   tape_->set_frozen(false);
 }
 
-std::vector<std::vector<double>> HookPasses::run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
-                                                    std::span<const Placed> cells) {
+std::vector<std::vector<double>> HookPasses::run(const SequencePair& pair, std::size_t branch, std::size_t runs,
+                                                 std::span<const PlaceCell> cells) {
   tape_->begin(false);
   const auto stream = std::ranges::find_if(
       places_, [&](const HookValues& place) { return place.branch == branch && place.name.ends_with(".stream"); });
-  const Tensor all = repeated(*tape_, static_cast<std::int64_t>(rows), model_->width(), dtype_, stream->corrupted);
+  const Tensor all = repeated(*tape_, static_cast<std::int64_t>(runs), model_->width(), dtype_, stream->corrupted);
   const TapeObserver observer(*tape_, patched_hooks, [&](const Hooked& at) {
-    for (const Placed& placed : cells) {
-      const HookValues& place = places_[placed.cell.place];
+    for (const PlaceCell& cell : cells) {
+      const HookValues& place = places_[cell.place];
       if (place.name != at.name) continue;
-      const Tensor whole = tokens_at(at.var.value, static_cast<std::int64_t>(placed.row), placed.cell.token, 1);
-      const Tensor target = placed.cell.head < 0 ? whole : head_at(whole, placed.cell.head, place.heads);
-      const std::vector<double> numbers = placed.cell.is_control ? numbers_at(*tape_, target) : numbers_of(placed);
+      const Tensor whole = tokens_at(at.var.value, static_cast<std::int64_t>(cell.run), cell.token, 1);
+      const Tensor target = cell.head < 0 ? whole : head_at(whole, cell.head, place.heads);
+      const std::vector<double> numbers = cell.is_control ? numbers_at(*tape_, target) : numbers_of(cell);
       tape_->backend().copy(target, to_device(*tape_, {target.rows(), target.columns()}, dtype_, numbers));
     }
   });
-  const Var logits = forward(pair.corrupted, tape_->constant(all), branch, rows);
+  const Var logits = forward(pair.corrupted, tape_->constant(all), branch, runs);
   return rows_of_logits(*tape_, logits.value, pair.asked);
 }
 
-std::vector<double> HookPasses::numbers_of(const Placed& placed) const {
-  const HookValues& place = places_[placed.cell.place];
-  const int token = placed.cell.token, head = placed.cell.head;
-  const auto from = place.row(place.corrupted, token, head), to = place.row(place.clean, token, head);
-  if (placed.share == 1) return {to.begin(), to.end()};
+std::vector<double> HookPasses::numbers_of(const PlaceCell& cell) const {
+  const HookValues& place = places_[cell.place];
+  const auto from = place.row(place.corrupted, cell.token, cell.head),
+             to = place.row(place.clean, cell.token, cell.head);
+  if (cell.share == 1) return {to.begin(), to.end()};
   std::vector<double> between(from.begin(), from.end());
-  for (std::size_t i = 0; i < between.size(); ++i) between[i] += placed.share * (to[i] - from[i]);
+  for (std::size_t i = 0; i < between.size(); ++i) between[i] += cell.share * (to[i] - from[i]);
   return between;
-}
-
-std::vector<std::vector<double>> HookPasses::patched(const SequencePair& pair, std::size_t branch,
-                                                     std::span<const PlaceCell> cells) {
-  std::vector<Placed> placed;
-  for (std::size_t i = 0; i < cells.size(); ++i) placed.push_back({i, cells[i]});
-  return run_on(pair, branch, cells.size(), placed);
-}
-
-std::vector<std::vector<double>> HookPasses::unpatched(const SequencePair& pair, std::size_t branch, std::size_t rows) {
-  return run_on(pair, branch, rows, {});
-}
-
-std::vector<double> HookPasses::patched_together(const SequencePair& pair, std::size_t branch,
-                                                 std::span<const PlaceCell> cells) {
-  std::vector<Placed> placed;
-  for (const PlaceCell& cell : cells) placed.push_back({0, cell});
-  return run_on(pair, branch, 1, placed).front();
-}
-
-std::vector<double> HookPasses::moved(const SequencePair& pair, const PlaceCell& cell, double share) {
-  const std::vector<Placed> placed = {{0, cell, share}};
-  return run_on(pair, places_[cell.place].branch, 1, placed).front();
 }
 
 std::string hook_name(const std::string& place, bool is_mixer, bool is_first_of_block) {

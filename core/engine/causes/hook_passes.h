@@ -32,12 +32,14 @@ struct HookValues {
   double attributed(int token, int head = -1) const;
 };
 
-/// One hook point at one token; `is_control` inserts the run's own numbers.
+/// One hook point at one token of one run.
 struct PlaceCell {
   std::size_t place = 0;  ///< index into HookPasses::places
   int token = 0;
-  bool is_control = false;
-  int head = -1;  ///< -1: every head
+  bool is_control = false;  ///< inserts the run's own numbers
+  int head = -1;            ///< -1: every head
+  std::size_t run = 0;      ///< its row in the batch
+  double share = 1;         ///< of the difference, from the corrupted numbers to the clean ones
 };
 
 class HookPasses {
@@ -53,28 +55,14 @@ class HookPasses {
   const std::vector<double>& clean_logits() const { return clean_logits_; }
   const std::vector<double>& corrupted_logits() const { return corrupted_logits_; }
 
-  /// Logits at the queried token of corrupted runs, each with the clean numbers of one cell. All cells are in or after
-  /// the branch at which the runs begin.
-  std::vector<std::vector<double>> patched(const SequencePair& pair, std::size_t branch,
-                                           std::span<const PlaceCell> cells);
-  /// The same for `rows` runs without cells. Rounding may depend on a run's row in the batch, so shares use the
-  /// difference to the run in the same row.
-  std::vector<std::vector<double>> unpatched(const SequencePair& pair, std::size_t branch, std::size_t rows);
-  /// The same for one run with many cells.
-  std::vector<double> patched_together(const SequencePair& pair, std::size_t branch, std::span<const PlaceCell> cells);
-
-  /// The same with the corrupted numbers moved only by `share` towards the clean ones.
-  std::vector<double> moved(const SequencePair& pair, const PlaceCell& cell, double share);
+  /// Logits at the queried token of corrupted runs with the clean numbers of cells, all of them in or after the branch
+  /// at which the runs begin. Rounding may depend on a run's row in the batch, so shares use the difference to the run
+  /// without cells in the same row.
+  std::vector<std::vector<double>> run(const SequencePair& pair, std::size_t branch, std::size_t runs,
+                                       std::span<const PlaceCell> cells);
 
  private:
-  struct Placed {
-    std::size_t row;
-    PlaceCell cell;
-    double share = 1;  ///< of the difference, from corrupted to clean
-  };
-  std::vector<double> numbers_of(const Placed& placed) const;
-  std::vector<std::vector<double>> run_on(const SequencePair& pair, std::size_t branch, std::size_t rows,
-                                          std::span<const Placed> cells);
+  std::vector<double> numbers_of(const PlaceCell& cell) const;
   Var forward(const Example& example, Var x, std::size_t branch, std::size_t rows);
   void choose_places(std::span<const std::pair<std::string, Tensor>> seen);
   void run_both(SequencePair& pair, std::vector<double> HookValues::*corrupted);

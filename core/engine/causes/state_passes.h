@@ -56,19 +56,12 @@ class StatePasses {
  public:
   StatePasses(Model& model, Tape& tape, DType dtype) : model_(&model), tape_(&tape), dtype_(dtype) {}
 
-  /// Logits at the queried token of the clean run, of the corrupted one, and of corrupted ones with one cell each.
-  std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells) const {
-    return run(pair, cells, nullptr);
-  }
-  /// The same, and the state matrices of one head of both runs after a token.
+  /// Logits at the queried token of the clean run, of the corrupted one, and of corrupted ones with one cell each;
+  /// `seen`, if given, receives the state matrices of one head of both runs after a token.
   std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
-                                       HeldHead& seen) const {
-    return run(pair, cells, &seen);
-  }
+                                       HeldHead* seen = nullptr) const;
 
  private:
-  std::vector<std::vector<double>> run(const SequencePair& pair, std::span<const StateCell> cells,
-                                       HeldHead* seen) const;
   void read_matrices(const ModelState& state, HeldHead& seen) const;
   Tensor between(const Tensor& from, const Tensor& to, double share) const;
   void put(ModelState& state, const StateCell& cell, std::int64_t row) const;

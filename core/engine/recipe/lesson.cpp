@@ -1,4 +1,4 @@
-// Splits a lesson into steps and lines, and writes it.
+// Splits a lesson into steps and lines.
 #include "core/engine/recipe/lesson.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "core/engine/recipe/lesson_lines.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
 
@@ -181,25 +182,12 @@ class LessonReader {
   bool is_in_line_ = false, ends_paragraph_ = false;
 };
 
-/// Whether a paragraph would be read as another word at the beginning of a line.
-std::string text_of(const LessonLine& line) {
-  std::string text = std::string(name_of(line.word)) + ":";
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = line.text.find('\n', begin);
-    text += (begin == 0 ? " " : "\n  ") + line.text.substr(begin, end - begin) + "\n";
-    if (end == std::string::npos) return text;
-    begin = end + 1;
-  }
-}
-
 }  // namespace
 
 std::string_view name_of(LessonWord word) { return info_of(word).name; }
 
 const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word) {
-  const auto found = std::ranges::find(lines, word, &LessonLine::word);
-  return found == lines.end() ? nullptr : &*found;
+  return find_by(lines, word, &LessonLine::word);
 }
 
 Lesson parse_lesson(std::string_view text, const std::string& name) {
@@ -213,16 +201,6 @@ Lesson parse_lesson(std::string_view text, const std::string& name) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return reader.result();
-}
-
-std::string text_of(const Lesson& lesson) {
-  std::string text = "# " + lesson.title + "\n";
-  for (const LessonLine& line : lesson.head) text += text_of(line);
-  for (const LessonStep& step : lesson.steps) {
-    text += "\n## " + step.title + "\n";
-    for (const LessonLine& line : step.lines) text += text_of(line);
-  }
-  return text;
 }
 
 Lesson open_lesson(const std::string& name_or_path) {

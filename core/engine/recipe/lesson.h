@@ -53,8 +53,6 @@ std::string_view name_of(LessonWord word);
 /// Reads a lesson and every line of it. Throws Error(bad_input) that names file and line and says what to write. `name`
 /// is the file's and begins messages.
 Lesson parse_lesson(std::string_view text, const std::string& name);
-/// Text from which `parse_lesson` makes this lesson.
-std::string text_of(const Lesson& lesson);
 
 /// The first line of this kind in a list; nullptr without one.
 const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word);

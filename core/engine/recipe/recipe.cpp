@@ -11,6 +11,7 @@
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
@@ -125,12 +126,7 @@ const std::vector<SettingSpec>& training_settings() {
   return specs;
 }
 
-const SettingSpec* find_setting(std::string_view key) {
-  for (const SettingSpec& spec : training_settings()) {
-    if (key == spec.key) return &spec;
-  }
-  return nullptr;
-}
+const SettingSpec* find_setting(std::string_view key) { return find_by(training_settings(), key, &SettingSpec::key); }
 
 std::string label_of_field(const std::string& field) {
   if (const SettingSpec* setting = find_setting(field)) return setting->label;
@@ -372,12 +368,7 @@ Recipe changed_recipe(const Recipe& recipe, const std::vector<std::string>& assi
 }
 
 const Preset& find_preset(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets()) {
-    if (preset.name == name) return preset;
-    names.push_back(preset.name);
-  }
-  throw Error(ExitCode::usage, "there is no preset \"", name, "\"", which_there_are(name, names));
+  return entry_named(presets(), name, &Preset::name, ExitCode::usage, "there is no preset ");
 }
 
 namespace {
@@ -399,9 +390,7 @@ bool shows(const Preset& preset, LayerTraits any) {
 }
 
 const Preset* first_preset_that_shows(LayerTraits any) {
-  const std::vector<Preset>& all = presets();
-  const auto found = std::ranges::find_if(all, [&](const Preset& preset) { return shows(preset, any); });
-  return found == all.end() ? nullptr : &*found;
+  return find_by(presets(), true, [&](const Preset& preset) { return shows(preset, any); });
 }
 
 }  // namespace afterglow

@@ -10,7 +10,7 @@
 #include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/io/wording.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 namespace {
@@ -251,13 +251,9 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
   const std::string where = "measure";
   refuse_unknown_keys(value, {"analysis", "part", "parts"}, where);
   const auto choose = [&](const std::string& name, double part) {
-    const auto row = std::ranges::find(analysis_table(), std::string_view(name), &AnalysisInfo::name);
-    if (row == analysis_table().end()) {
-      std::vector<std::string> names;
-      for (const AnalysisInfo& known : analysis_table()) names.emplace_back(known.name);
-      throw Error(ExitCode::bad_input, "measure: there is no analysis \"", name, "\"", which_there_are(name, names));
-    }
-    subject_.parts[place_of(row->analysis)] = part;
+    const AnalysisInfo& row =
+        entry_named(analysis_table(), name, &AnalysisInfo::name, ExitCode::bad_input, "measure: there is no analysis ");
+    subject_.parts[place_of(row.analysis)] = part;
   };
   if (value.contains("parts")) {
     subject_.parts = whole_parts();

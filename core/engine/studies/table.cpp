@@ -9,7 +9,7 @@
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
-#include "core/io/wording.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 namespace {
@@ -100,12 +100,7 @@ std::int64_t parameters_of(const std::vector<RunResult>& results, std::size_t ro
 }  // namespace
 
 const Table& find_table(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Table& table : tables()) {
-    if (table.name == name) return table;
-    names.push_back(table.name);
-  }
-  throw Error(ExitCode::usage, "there is no table ", in_quotes(name), which_there_are(name, names));
+  return entry_named(tables(), name, &Table::name, ExitCode::usage, "there is no table ");
 }
 
 nlohmann::json recipe_of(const TableRow& row, const std::vector<std::string>& changes) {

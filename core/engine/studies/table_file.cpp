@@ -13,7 +13,7 @@
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/io/wording.h"
+#include "core/io/named.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {
@@ -125,22 +125,15 @@ constexpr Measure measures[] = {
     {"MSE", [](Question& question) { return question.forecast().mse; }},
     {"MAE", [](Question& question) { return question.forecast().mae; }}};
 
-const Measure& find_measure(const std::string& name, const std::string& where) {
-  std::vector<std::string> names;
-  for (const Measure& measure : measures) {
-    if (measure.name == name) return measure;
-    names.emplace_back(measure.name);
-  }
-  throw Error(ExitCode::bad_input, where, ": there is no measure ", in_quotes(name), which_there_are(name, names));
-}
-
 /// Measures all metrics (assets/tables/README.md describes their fields) of a run that was trained to its end, one
 /// number each; NaN without an answer. What several of them need is measured once. Throws Error(bad_input) that names
 /// `where` for an unknown measure.
 std::function<std::vector<double>(TrainingRun& run)> measures_of(const std::vector<json>& metrics,
                                                                  const std::string& where) {
   std::vector<const Measure*> asked;
-  for (const json& metric : metrics) asked.push_back(&find_measure(metric.at("measure"), where));
+  for (const json& metric : metrics)
+    asked.push_back(&entry_named(measures, metric.at("measure").get<std::string>(), &Measure::name, ExitCode::bad_input,
+                                 where + ": there is no measure "));
   return [metrics, asked](TrainingRun& run) {
     Question::Answers answers;
     std::vector<double> values;

@@ -13,7 +13,7 @@
 #include "core/engine/training/surgery.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
-#include "core/io/wording.h"
+#include "core/io/named.h"
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
@@ -59,12 +59,10 @@ std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& 
   refuse_unknown_keys(value, {"part", "on"}, "freeze");
   const std::string label = get_string(value, "part", std::nullopt, "freeze");
   const bool on = get_bool(value, "on", true, "freeze");
-  std::vector<std::string> known;
-  for (std::size_t i = 0; i < trainer.parts().size(); ++i) {
-    if (trainer.parts()[i].label == label) return {i, on};
-    known.push_back(trainer.parts()[i].label);
-  }
-  throw Error(ExitCode::bad_input, "freeze: this model has no part \"", label, "\"", which_there_are(label, known));
+  const std::vector<ModelPart>& parts = trainer.parts();
+  return {&entry_named(parts, label, &ModelPart::label, ExitCode::bad_input, "freeze: this model has no part ") -
+              parts.data(),
+          on};
 }
 
 Command freeze_command(const std::string& part, bool on) {

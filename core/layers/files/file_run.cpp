@@ -12,6 +12,7 @@
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/wording.h"
 #include "core/layers/host_values.h"
 
@@ -25,9 +26,7 @@ struct HostCapture {
 };
 
 const HostCapture* find(const std::vector<HostCapture>& captures, std::string_view name) {
-  const auto found =
-      std::find_if(captures.begin(), captures.end(), [&](const HostCapture& p) { return p.name == name; });
-  return found == captures.end() ? nullptr : &*found;
+  return find_by(captures, name, &HostCapture::name);
 }
 
 std::vector<std::int64_t> without_last(std::vector<std::int64_t> shape, std::size_t axes) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -148,13 +149,27 @@ class BlockWriter {
   double gain_ = 0;
 };
 
-/// Corollary 4.11: adds the feedback's response to a constant to the position channel.
-WrittenBlock position_writer(int width, const PositionCode& code) {
-  BlockWriter block("writes the position", width);
-  block.constant_value(0, 1);
-  block.open_gate(0);
-  block.gain(writer_gain);
-  block.write(position_channel, code.scale, 0);
+/// A block that adds a channel, or a constant, times a gate to a channel.
+struct Carried {
+  std::string role;
+  int to = 0;
+  std::optional<int> from{}, gate{};  ///< channels; absent: 1
+  bool clears = false;                ///< what was in the channel goes
+  bool reads_itself = false;          ///< every token; else uniform attention
+  bool feeds_back_predecessor = false;
+  double gain = 0, factor = 1;
+};
+
+WrittenBlock carrying(int width, const PositionCode& code, const Carried& of) {
+  BlockWriter block(of.role, width);
+  if (of.reads_itself) block.focus_on_itself(code);
+  if (of.feeds_back_predecessor) block.feed_back_predecessor(code);
+  const int slot = of.clears ? 1 : 0;
+  if (of.clears) block.clear(of.to, 0);
+  of.from ? block.exact_value(slot, *of.from) : block.constant_value(slot, 1);
+  of.gate ? block.gate(slot, *of.gate) : block.open_gate(slot);
+  block.gain(of.gain);
+  block.write(of.to, of.factor, slot);
   return block.finish();
 }
 
@@ -163,16 +178,6 @@ WrittenBlock clearing(const std::string& role, int width, std::initializer_list<
   BlockWriter block(role, width);
   int slot = 0;
   for (const int channel : channels) block.clear(channel, slot++);
-  return block.finish();
-}
-
-/// Lemma K.17, step 1: writes 1 to the tail channel for any earlier content.
-WrittenBlock seed_writer(int width) {
-  BlockWriter block("plants a constant", width);
-  block.clear(tail_channel, 0);
-  block.constant_value(1, 1);
-  block.open_gate(1);
-  block.write(tail_channel, 1, 1);
   return block.finish();
 }
 
@@ -199,68 +204,8 @@ WrittenBlock window_writer(int width, const PositionCode& code, int source, doub
 }
 
 /// Lemma K.11: the channel is multiplied by the window channel.
-WrittenBlock multiplier(const std::string& role, int width, const PositionCode& code, int channel) {
-  BlockWriter block(role, width);
-  block.focus_on_itself(code);
-  block.clear(channel, 0);
-  block.exact_value(1, window_channel);
-  block.gate(1, channel);
-  block.write(channel, 1, 1);
-  return block.finish();
-}
-
-/// Lemma K.15, step 1: the scratch channel becomes a copy.
-WrittenBlock copy_to_scratch(int width, int channel) {
-  BlockWriter block("copies the tail", width);
-  block.clear(scratch_channel, 0);
-  block.constant_value(1, 1);
-  block.gate(1, channel);
-  block.write(scratch_channel, 1, 1);
-  return block.finish();
-}
-
-/// Lemma K.15, step 2: uniform feedback makes an impulse a tail t^-beta.
-WrittenBlock tail_writer(int width, const PositionCode& code, double beta) {
-  BlockWriter block("lets it fade as t^-β", width);
-  block.focus_on_itself(code);
-  block.exact_value(0, scratch_channel);
-  block.open_gate(0);
-  block.gain(1 - beta);
-  block.write(tail_channel, 1, 0);
-  return block.finish();
-}
-
-/// Lemma K.20: the sum of the tail so far, damped by 1 - 1/T a token, which leaves the power (t + 1)^(1 - beta).
-WrittenBlock integrator(int width, const PositionCode& code) {
-  BlockWriter block("adds the tail up to a profile", width);
-  block.focus_on_itself(code);
-  block.feed_back_predecessor(code);
-  block.exact_value(0, tail_channel);
-  block.open_gate(0);
-  block.gain(1 - 1.0 / static_cast<double>(code.low.size()));
-  block.write(profile_channel, 1, 0);
-  return block.finish();
-}
-
-/// Lemma K.22, first block: profile times signal on the scratch channel.
-WrittenBlock source_writer(int width, const PositionCode& code) {
-  BlockWriter block("weights the signal by the profile", width);
-  block.focus_on_itself(code);
-  block.clear(scratch_channel, 0);
-  block.exact_value(1, profile_channel);
-  block.gate(1, signal_channel);
-  block.write(scratch_channel, 1, 1);
-  return block.finish();
-}
-
-/// Lemma K.22, second block: the uniform prefix mean of the scratch channel through a uniform feedback.
-WrittenBlock diffuse_transport(int width, double beta) {
-  BlockWriter block("carries it by diffuse feedback", width);
-  block.exact_value(0, scratch_channel);
-  block.open_gate(0);
-  block.gain(1 - beta);
-  block.write(signal_channel, 1, 0);
-  return block.finish();
+Carried multiplied(const std::string& role, int channel) {
+  return {.role = role, .to = channel, .from = window_channel, .gate = channel, .clears = true, .reads_itself = true};
 }
 
 }  // namespace
@@ -318,21 +263,45 @@ RetrievalNetwork parse_retrieval_network(const nlohmann::json& value, RetrievalN
 std::vector<WrittenBlock> retrieval_blocks(const RetrievalNetwork& network) {
   const int width = network.width;
   const PositionCode code = position_code_of(network.tokens);
-  std::vector<WrittenBlock> blocks{
-      position_writer(width, code),
-      clearing("clears the profile channel", width, {profile_channel}),
-      seed_writer(width),
-      window_writer(width, code, 0, 0),
-      multiplier("keeps the constant at token 0 alone", width, code, tail_channel),
-      copy_to_scratch(width, tail_channel),
-      tail_writer(width, code, network.beta),
-      clearing("clears the scratch channels", width, {scratch_channel, second_scratch_channel, window_channel}),
-      integrator(width, code),
-      window_writer(width, code, network.source, network.leak),
-      multiplier("keeps the signal of token " + std::to_string(network.source), width, code, signal_channel)};
+  std::vector<WrittenBlock> blocks;
+  const auto add = [&](const Carried& of) { blocks.push_back(carrying(width, code, of)); };
+  // Corollary 4.11: the feedback's response to a constant.
+  add({.role = "writes the position", .to = position_channel, .gain = writer_gain, .factor = code.scale});
+  blocks.push_back(clearing("clears the profile channel", width, {profile_channel}));
+  // Lemma K.17, step 1: 1 whatever the channel held.
+  add({.role = "plants a constant", .to = tail_channel, .clears = true});
+  blocks.push_back(window_writer(width, code, 0, 0));
+  add(multiplied("keeps the constant at token 0 alone", tail_channel));
+  // Lemma K.15: uniform feedback makes an impulse a tail t^-beta.
+  add({.role = "copies the tail", .to = scratch_channel, .gate = tail_channel, .clears = true});
+  add({.role = "lets it fade as t^-β",
+       .to = tail_channel,
+       .from = scratch_channel,
+       .reads_itself = true,
+       .gain = 1 - network.beta});
+  blocks.push_back(
+      clearing("clears the scratch channels", width, {scratch_channel, second_scratch_channel, window_channel}));
+  // Lemma K.20: the sum of the tail so far, damped by 1 - 1/T a token, which leaves the power (t + 1)^(1 - beta).
+  add({.role = "adds the tail up to a profile",
+       .to = profile_channel,
+       .from = tail_channel,
+       .reads_itself = true,
+       .feeds_back_predecessor = true,
+       .gain = 1 - 1.0 / network.tokens});
+  blocks.push_back(window_writer(width, code, network.source, network.leak));
+  add(multiplied("keeps the signal of token " + std::to_string(network.source), signal_channel));
   for (int jump = 0; jump < network.jumps; ++jump) {
-    blocks.push_back(source_writer(width, code));
-    blocks.push_back(diffuse_transport(width, network.beta));
+    // Lemma K.22: profile times signal, then its uniform prefix mean through a uniform feedback.
+    add({.role = "weights the signal by the profile",
+         .to = scratch_channel,
+         .from = profile_channel,
+         .gate = signal_channel,
+         .clears = true,
+         .reads_itself = true});
+    add({.role = "carries it by diffuse feedback",
+         .to = signal_channel,
+         .from = scratch_channel,
+         .gain = 1 - network.beta});
   }
   return blocks;
 }

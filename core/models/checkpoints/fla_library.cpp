@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/models/checkpoints/families/family.h"
 #include "core/models/checkpoints/mamba2_fields.h"
 #include "core/models/checkpoints/model_plan.h"
@@ -277,22 +278,11 @@ constexpr FlaMixer mixers[] = {
     {"gla", "gla", "GLAForCausalLM", gla_mixer, match_gla, describe_gla},
     {"delta_net", "deltanet", "DeltaNetForCausalLM", delta_net_mixer, match_delta_net, describe_delta_net}};
 
-/// Found by the library's model_type, a text, or by the kind of Afterglow's layer; null for others.
-const FlaMixer* find_fla_mixer(const json& model_type) {
-  const auto* found = std::ranges::find(mixers, model_type, &FlaMixer::model_type);
-  return found == std::end(mixers) ? nullptr : found;
-}
-
-const FlaMixer* find_fla_mixer_of(const json& kind) {
-  const auto* found = std::ranges::find(mixers, kind, &FlaMixer::kind);
-  return found == std::end(mixers) ? nullptr : found;
-}
-
 constexpr Mamba2Names mamba2_names{.norm_eps = "norm_eps", .step_limit = "dt_limit", .group_default = 1};
 
 bool knows(const json& config) {
   const json type = config.value("model_type", json());
-  return type == "mamba2" ? is_mamba2_of_fla(config) : find_fla_mixer(type) != nullptr;
+  return type == "mamba2" ? is_mamba2_of_fla(config) : find_by(mixers, type, &FlaMixer::model_type) != nullptr;
 }
 
 ModelPlan plan_mamba2(const ConfigFields& config) {
@@ -363,7 +353,7 @@ std::int64_t mlp_width(const ConfigFields& config) {
 }
 
 ModelPlan plan(const ConfigFields& config) {
-  const FlaMixer* kind = find_fla_mixer(config.fields().value("model_type", json()));
+  const FlaMixer* kind = find_by(mixers, config.fields().value("model_type", json()), &FlaMixer::model_type);
   if (kind == nullptr) return plan_mamba2(config);
   if (config.has("attnres_block_size"))
     config.refuse("attnres_block_size", "attention over residuals is not computed here; a model without it is");
@@ -436,7 +426,7 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
     config["architectures"] = {"Mamba2ForCausalLM"};
     return config;
   }
-  const FlaMixer* kind = find_fla_mixer_of(own["kind"]);
+  const FlaMixer* kind = find_by(mixers, own["kind"], &FlaMixer::kind);
   if (kind == nullptr) refuse_model("of " + own["kind"].get<std::string>());
   json config = outer_config(model, static_cast<std::int64_t>(blocks.size()));
   for (const json& block : blocks) {

@@ -45,14 +45,6 @@ TEST(MemoryCost, HalfPrecisionCachesCrossLater) {
   EXPECT_NEAR(crossover_tokens(ska, memory_cost(half)), 2 * crossover_tokens(ska, memory_cost(full)), 1e-9);
 }
 
-TEST(MemoryCost, MambaMeetsAttention) {
-  const MemoryCost mamba = memory_cost(Mamba2Memory{.inner = 256, .states = 16, .layers = 2});
-  EXPECT_EQ(mamba.fixed, 2 * 4 * (256 * 16 + 3 * (256 + 32)));
-  const MemoryCost attention = memory_cost(AttentionMemory{.key_width = 32, .value_width = 32, .key_heads = 4});
-  EXPECT_EQ(attention.at(10), 10 * attention.per_token);
-  EXPECT_NEAR(crossover_tokens(mamba, attention), mamba.fixed / attention.per_token, 1e-12);
-}
-
 TEST(MemoryCost, AwkwardCrossovers) {
   EXPECT_EQ(crossover_tokens({1, 0}, {2, 0}), 0) << "less from the start";
   EXPECT_EQ(crossover_tokens({1, 0}, {2, 1}), 0);

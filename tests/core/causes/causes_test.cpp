@@ -35,6 +35,10 @@ class Causes : public testing::Test {
                    trainer().task());
   }
   HookPasses passes() { return {trainer().model(), trainer().evaluation_tape(), trainer().dtype()}; }
+  static std::vector<double> patched_together(HookPasses& all, const SequencePair& pair, std::size_t branch,
+                                              const std::vector<PlaceCell>& cells) {
+    return all.run(pair, branch, 1, cells).front();
+  }
 
   std::unique_ptr<Backend> backend_;
   AnalysedRun run_;
@@ -65,7 +69,7 @@ TEST_F(Causes, TheWholeStreamOfOneDepthAnswersAsTheCleanSequence) {
     if (!all.places()[place].name.ends_with(".stream")) continue;
     std::vector<PlaceCell> cells;
     for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); ++t) cells.push_back({place, t});
-    EXPECT_EQ(all.patched_together(two, all.places()[place].branch, cells), all.clean_logits())
+    EXPECT_EQ(patched_together(all, two, all.places()[place].branch, cells), all.clean_logits())
         << all.places()[place].name;
   }
 }
@@ -75,9 +79,10 @@ TEST_F(Causes, WhatIsPutBackChangesNoBit) {
   HookPasses all = passes();
   all.read(two);
   for (std::size_t place = 0; place < all.places().size(); ++place) {
-    const std::vector<PlaceCell> cells = {{place, two.asked, true}, {place, 3, true}, {place, 0, true}};
+    const std::vector<PlaceCell> cells = {
+        {place, two.asked, true, -1, 0}, {place, 3, true, -1, 1}, {place, 0, true, -1, 2}};
     const std::size_t branch = all.places()[place].branch;
-    const auto logits = all.patched(two, branch, cells), without = all.unpatched(two, branch, cells.size());
+    const auto logits = all.run(two, branch, cells.size(), cells), without = all.run(two, branch, cells.size(), {});
     EXPECT_EQ(logits, without) << all.places()[place].name;
     for (const auto& one : logits)
       EXPECT_THAT(one, testing::Pointwise(testing::DoubleNear(1e-4), all.corrupted_logits()));
@@ -113,7 +118,9 @@ TEST_F(Causes, AttributionIsTheSlopeOfTheExactPatch) {
     for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); t += 3) {
       if (of.is_equal(t)) continue;
       const double eps = 1e-5;
-      const auto moved = [&](double by) { return measured(two, all.moved(two, {place, t}, by)); };
+      const auto moved = [&](double by) {
+        return measured(two, patched_together(all, two, of.branch, {{place, t, false, -1, 0, by}}));
+      };
       const double slope = (moved(eps) - moved(-eps)) / (2 * eps);
       EXPECT_NEAR(slope, of.attributed(t), 1e-6 + 1e-4 * std::abs(slope)) << of.name << " token " << t;
       ++compared;
@@ -165,7 +172,7 @@ TEST_F(Causes, APathFromTheLastLayerIsThatLayersOutput) {
       all.places().begin());
   std::vector<PlaceCell> cells;
   for (int t = 0; t < static_cast<int>(two.clean.tokens.size()); ++t) cells.push_back({place, t});
-  EXPECT_THAT(to_head[1], testing::Pointwise(testing::DoubleNear(1e-4), all.patched_together(two, last - 1, cells)));
+  EXPECT_THAT(to_head[1], testing::Pointwise(testing::DoubleNear(1e-4), patched_together(all, two, last - 1, cells)));
   EXPECT_THAT(to_head[0], testing::Pointwise(testing::DoubleNear(1e-4), all.corrupted_logits()))
       << "the asked token is the same in both sequences, and its embedding says nothing of the other ones";
   // Where nothing is sent nothing changes, to the bit, whichever part reads it.
@@ -264,7 +271,7 @@ TEST_F(Causes, HeadsShareWhatThePlaceHas) {
   std::vector<PlaceCell> heads;
   for (int head = 0; head < static_cast<int>(place->heads); ++head) heads.push_back({at, token, false, head});
   const std::vector<PlaceCell> whole = {{at, token}};
-  EXPECT_EQ(all.patched_together(two, place->branch, heads), all.patched_together(two, place->branch, whole));
+  EXPECT_EQ(patched_together(all, two, place->branch, heads), patched_together(all, two, place->branch, whole));
 }
 
 TEST_F(Causes, TheGridHasARowForEachHead) {

@@ -9,6 +9,7 @@
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/io/error.h"
 #include "tests/core/io/temporary_folder.h"
+#include "tests/support/lesson_text.h"
 
 namespace afterglow {
 namespace {

@@ -160,7 +160,7 @@ TEST_F(Identities, ActivationsKeepTheirLimits) {
 TEST_F(Identities, RotaryKeepsProductsWhenBothPositionsMove) {
   const Var q = tape_.constant(random_tensor({1, 1, 1, 64})), k = tape_.constant(random_tensor({1, 1, 1, 64}));
   const auto product = [&](std::int64_t query_at, std::int64_t key_at) {
-    const Values a = read(rotary(tape_, q, {}, query_at)), b = read(rotary(tape_, k, {}, key_at));
+    const Values a = read(rotary_pair(tape_, q, q, {}, query_at)[0]), b = read(rotary_pair(tape_, k, k, {}, key_at)[0]);
     double sum = 0.0;
     for (int i = 0; i < 64; ++i) sum += a[i] * b[i];
     return sum;

@@ -215,7 +215,7 @@ bool PatchMeasurement::advance() {
 const std::vector<double>& PatchMeasurement::unpatched(std::size_t branch, std::size_t rows) {
   std::vector<double>& found = unpatched_[{branch, rows}];
   if (!found.empty()) return found;
-  for (const std::vector<double>& logits : places_.unpatched(pair_, branch, rows))
+  for (const std::vector<double>& logits : places_.run(pair_, branch, rows, {}))
     found.push_back(measured(pair_, logits));
   return found;
 }
@@ -245,7 +245,8 @@ void PatchMeasurement::patch_places() {
   for (const PatchedCell& cell : chosen) runs.push_back(cell.at);
   runs.push_back(chosen.front().at);
   runs.back().is_control = true;
-  const std::vector<std::vector<double>> logits = places_.patched(pair_, branch, runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].run = i;
+  const std::vector<std::vector<double>> logits = places_.run(pair_, branch, runs.size(), runs);
   const std::vector<double>& corrupted = unpatched(branch, runs.size());
   const auto share = [&](std::size_t run) {
     return restored_share(now_.pair.clean_measure, corrupted[run], measured(pair_, logits[run]));

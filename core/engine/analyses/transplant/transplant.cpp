@@ -65,7 +65,7 @@ TransplantView measure_transplant(Trainer& trainer, const InspectionSetup& setup
   }
   const StatePasses passes(model, trainer.evaluation_tape(), trainer.dtype());
   HeldHead seen{branch, view.shown_head, view.token};
-  std::vector<std::vector<double>> logits = passes.run(pair, cells, seen);
+  std::vector<std::vector<double>> logits = passes.run(pair, cells, &seen);
   if (view.choice.part == "none") logits[1] = logits[2];  // the same run; only rounding depends on the row
   take_answers(pair, logits[0], logits[1]);
   view.pair = view_of(pair, logits[0], logits[1], trainer.task());

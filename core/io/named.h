@@ -1,0 +1,30 @@
+// Entries of a list, found by a field of theirs.
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/io/error.h"
+#include "core/io/wording.h"
+
+namespace afterglow {
+
+/// The first entry whose field, a member or a function of it, has this value; null without one.
+template <class List, class Value, class Field>
+auto* find_by(List&& list, const Value& value, Field field) {
+  const auto found = std::ranges::find(list, value, field);
+  return found == std::ranges::end(list) ? nullptr : &*found;
+}
+
+/// The entry of this name. Without one throws Error(code): `what`, as "there is no preset ", the name, and all names.
+template <class List, class Field>
+auto& entry_named(List&& list, std::string_view name, Field field, ExitCode code, const std::string& what) {
+  if (auto* found = find_by(list, name, field)) return *found;
+  std::vector<std::string> names;
+  for (const auto& entry : list) names.emplace_back(std::invoke(field, entry));
+  throw Error(code, what, in_quotes(name), which_there_are(name, names));
+}
+
+}  // namespace afterglow
