@@ -167,15 +167,16 @@ TEST_F(RemoteProgram, NothingIsLostWhenLineOrSessionIsKilled) {
   EXPECT_EQ(run_line(orphans, folder_.path()).out, "0\n");
 }
 
-/// Each line breaks down after so many bytes of one direction, with noise in a message; `dd`, because `head` keeps what
-/// it has read.
+/// Each line breaks down with noise in a message, the later ones after more bytes of one direction, so that one of them
+/// carries the whole first picture; `dd`, because `head` keeps what it has read.
 TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
   write("noise", std::string(64, '\xa7'));
-  const std::string noise = "cat '" + (folder_ / "noise").string() + "'";
-  for (const std::string& line : {"'" + program_file().string() +
-                                      "' session --connect | { dd bs=1 count=300000 status=none; " + noise + "; cat; }",
-                                  "{ dd bs=1 count=2000 status=none; " + noise + "; cat; } | '" +
-                                      program_file().string() + "' session --connect"}) {
+  const auto broken_after = [&](int bytes) {
+    return "{ dd bs=1 count=$((" + std::to_string(bytes) + " * $(wc -c < '" + (folder_ / "lines").string() +
+           "'))) status=none; cat '" + (folder_ / "noise").string() + "'; cat; }";
+  };
+  const std::string connects = "'" + program_file().string() + "' session --connect";
+  for (const std::string& line : {connects + " | " + broken_after(100'000), broken_after(1000) + " | " + connects}) {
     RemoteOptions options = through("");
     options.words[2] = "echo >> '" + (folder_ / "lines").string() + "'; " + line;
     const auto source = connect_to_remote(options);

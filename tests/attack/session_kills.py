@@ -128,7 +128,10 @@ def attack(place, kills, numbers):
             window.wait()
             window, run = new_window(place, run["step"])
         else:
-            kill(place.processes("--connect" if target == "line" else "--listen"))
+            word = "--connect" if target == "line" else "--listen"
+            killed = place.processes(word)
+            kill(killed)
+            wait_for(f"another {target} begins", lambda: set(place.processes(word)) - set(killed))
             run = comes_back(place, window, run["step"])
         if target == "window" and counts[target] % 5 == 1:  # the first one has just got the session
             second = place.window("--frames", "3")
@@ -140,6 +143,7 @@ def attack(place, kills, numbers):
         if number % 25 == 24:
             print(f"{number + 1} kills, step {run['step']}", flush=True)
     wait_for("there is a checksum", lambda: (place.shown() or {"checksum_step": 0})["checksum_step"] > 0)
+    wait_for("a session answers", lambda: "process" in place.run("session", "--list").stdout)
     stopped = place.run("session", "--stop")
     if stopped.returncode != 0:
         raise Failure(f"--stop: {stopped.stderr}")
