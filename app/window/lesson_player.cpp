@@ -90,15 +90,23 @@ void tick_goals(PageState& page, const Observation& now) {
   }
 }
 
-/// Takes the step's large number; while its question is open, that is the one before the change.
+/// Takes the step's large number; the one before is that without interventions, or the step's first one, while its
+/// question is open the newest one.
 void follow_shown(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
   if (!plan_of(pane).shown || !is_current(now, plan_of(pane).shown->name)) return;
+  const std::string& name = plan_of(pane).shown->name;
+  const std::string changed = "probe.head.";
   CurveStore curves;
-  const auto found = find_number(plan_of(pane).shown->name, now, page.selection, curves);
+  const auto plain =
+      find_number(name.starts_with(changed) ? name.substr(std::string("probe.").size()) : name + ".plain", now,
+                  page.selection, curves);
+  auto found = find_number(name, now, page.selection, curves);
+  if (!found) found = plain;
   if (!found) return;
   pane.shown = found->number;
-  if (!pane.shown_before || pane.asks) pane.shown_before = found->number;
+  const bool is_changed = plain && plain->number != found->number;
+  if (is_changed || !pane.shown_before || pane.asks) pane.shown_before = (is_changed ? plain : found)->number;
 }
 
 /// Whether the deed is done, so that the next one may follow.

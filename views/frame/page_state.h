@@ -78,6 +78,7 @@ struct MenuState {
 struct ShownPlot {
   std::string panel, plot;
   Rect area;   ///< with its axes
+  Rect frame;  ///< within its axes
   Range x, y;  ///< visible ranges
   Scale x_scale = Scale::linear, y_scale = Scale::linear;
   std::string x_label;

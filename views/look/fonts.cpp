@@ -25,6 +25,9 @@ constexpr std::array<ImWchar, 31> symbols{0x21E5, 0x21E5, 0x23CE, 0x23CE, 0x2423
                                           0x2190, 0x2193, 0x2202, 0x2265, 0x22C5, 0x22C5, 0x2500, 0x2502,
                                           0x25A0, 0x25CF, 0x27E8, 0x27E9, 0xFFFD, 0xFFFD, 0};
 
+/// Of the one large number of a slide.
+constexpr std::array<ImWchar, 11> numbers{0x20, 0x3F, 0xB2, 0xD7, 0x2070, 0x207B, 0x2190, 0x2193, 0x2202, 0x2265, 0};
+
 constexpr std::uintmax_t max_font_file = 32u << 20;
 
 std::vector<unsigned char> read_font(const std::optional<fs::path>& path) {
@@ -110,13 +113,22 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
   struct Size {
     FontFace face;
     float em;
+    const ImWchar* signs = letters.data();
   };
   // The first one is Dear ImGui's default font.
-  static constexpr std::array sizes{Size{FontFace::regular, 13},  Size{FontFace::regular, 12},
-                                    Size{FontFace::regular, 11},  Size{FontFace::semibold, 13},
-                                    Size{FontFace::semibold, 11}, Size{FontFace::semibold, 15},
-                                    Size{FontFace::mono, 12},     Size{FontFace::mono, 11},
-                                    Size{FontFace::regular, 8},   Size{FontFace::mono, 8}};  // sizes of scripts
+  static constexpr std::array sizes{Size{FontFace::regular, 13},
+                                    Size{FontFace::regular, 12},
+                                    Size{FontFace::regular, 11},
+                                    Size{FontFace::semibold, 13},
+                                    Size{FontFace::semibold, 11},
+                                    Size{FontFace::semibold, 15},
+                                    Size{FontFace::mono, 12},
+                                    Size{FontFace::mono, 11},
+                                    Size{FontFace::regular, 8},
+                                    Size{FontFace::mono, 8},  // sizes of scripts
+                                    Size{FontFace::regular, 17},
+                                    Size{FontFace::semibold, 21},  // of slides
+                                    Size{FontFace::semibold, 46, numbers.data()}};
   for (const Size& size : sizes) {
     const float em = std::round(size.em * scale * density * 2) / 2;
     auto file = static_cast<std::size_t>(size.face);
@@ -132,10 +144,10 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
     config.OversampleV = 1;
     const float height = em * ratio[file];
     ImFont* font = atlas.AddFontFromMemoryTTF(bytes_[file].data(), static_cast<int>(bytes_[file].size()), height,
-                                              &config, letters.data());
+                                              &config, size.signs);
     baked_.push_back({size.face, em, ratio[file], font});
     scale_font(font, 1 / density);
-    if (ratio[3] <= 0) continue;
+    if (ratio[3] <= 0 || size.signs != letters.data()) continue;
     ImFontConfig merged = config;
     merged.MergeMode = true;
     // DejaVu's line is taller than Inter's, so the same em needs its own height; Dear ImGui aligns the baselines.

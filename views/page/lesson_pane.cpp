@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "core/engine/recipe/lesson_plan.h"
 #include "core/figure/axis.h"
@@ -219,8 +220,9 @@ void draw_shown(const Frame& frame, Column& column) {
   const std::string before = large_text(name, *pane.shown_before), now = large_text(name, *pane.shown);
   const Asked question = asked(pane);
   const bool is_open = question == Asked::now || question == Asked::answered;
+  const bool is_one = before == now && question != Asked::decided;
   column.gap(6);
-  column.large(is_open ? before + " → ?" : before == now ? now : before + " → " + now, frame.look.theme->text);
+  column.large(is_open ? before + " → ?" : is_one ? now : before + " → " + now, frame.look.theme->text);
   column.text(lesson_phrase(caption, FontFace::regular), 0.85, frame.look.theme->dim);
 }
 
@@ -269,21 +271,35 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, b
   return column.height();
 }
 
-/// The largest text that fits; the explanation is dropped only after the vote.
-TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
-  const bool presents = frame.state.presenting;
-  const std::span<const double> sizes = !presents                  ? std::span<const double>(usual_sizes)
-                                        : has_picture(frame.state) ? std::span(hall_sizes).subspan(2)
-                                                                   : hall_sizes;
-  const bool may_drop = presents && asked(frame.state.lesson) == Asked::decided;
-  for (const bool drops : {false, true}) {
-    for (const double units : sizes) {
-      if (drops && !may_drop) continue;
-      const TextFit fit{units, drops};
-      if (draw_parts(frame, canvas, area, fit, false) <= area.height) return fit;
-    }
+std::span<const double> sizes_of(const PageState& state) {
+  if (!state.presenting) return usual_sizes;
+  return has_picture(state) ? std::span(hall_sizes).subspan(2) : std::span<const double>(hall_sizes);
+}
+
+/// The largest size of a text that fits.
+std::optional<TextFit> largest_fit(Frame& frame, Canvas& canvas, const Rect& area, bool drops_explanation) {
+  for (const double units : sizes_of(frame.state)) {
+    const TextFit fit{units, drops_explanation};
+    if (draw_parts(frame, canvas, area, fit, false) <= area.height) return fit;
   }
-  return {sizes.back(), may_drop};
+  return std::nullopt;
+}
+
+/// The largest text that fits; the explanation is dropped only after the vote. A slide with an open question has the
+/// size that it will have with the answer, so that its words keep their places.
+TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
+  const bool presents = frame.state.presenting, may_drop = presents && asked(frame.state.lesson) == Asked::decided;
+  LessonPane& pane = frame.state.lesson;
+  const LessonPane now = pane;
+  if (presents && plan_of(pane).question) {
+    pane.asks = false;
+    pane.answered = no_vote;
+    pane.deed = plan_of(pane).deeds.size();
+  }
+  std::optional<TextFit> fit = largest_fit(frame, canvas, area, false);
+  pane = now;
+  if (!fit) fit = largest_fit(frame, canvas, area, may_drop);
+  return fit.value_or(TextFit{sizes_of(frame.state).back(), may_drop});
 }
 
 void draw_edge_grip(Frame& frame, const Rect& area) {

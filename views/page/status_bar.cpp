@@ -16,6 +16,7 @@ namespace afterglow {
 namespace {
 
 constexpr double info_seconds = 8;  ///< warnings and failures stay until they are clicked
+constexpr double narrow_bar = 1000;
 
 std::string speed_text(double steps_per_second) {
   if (!(steps_per_second > 0)) return "";
@@ -80,7 +81,9 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
   // An audience sees the state of the run; the presenter knows the keys.
-  const char* keys = frame.state.presenting ? "" : "Space run · ← → step · Ctrl E export · F1 keys";
+  const char* keys = frame.state.presenting              ? ""
+                     : area.width < frame.px(narrow_bar) ? "F1 keys"
+                                                         : "Space run · ← → step · Ctrl E export · F1 keys";
   const double keys_width = canvas.text_width(keys, frame.px(small_size), FontFace::regular);
   const double right = draw_kept_run(frame, row.right() - keys_width - frame.px(22), row);
   double x = row.x;

@@ -21,7 +21,7 @@ void draw_wordmark(const Frame& frame, const Rect& row) {
            {15, FontFace::semibold, theme.accent, Anchor::start});
 }
 
-constexpr double tab_row = 48, bar_height = 52, bare_height = 44, bar_margin = 14, mark_room = 96, wide_bar = 1412,
+constexpr double tab_row = 48, bar_height = 52, bare_height = 44, bar_margin = 14, mark_room = 96, wide_bar = 1592,
                  wide_buttons = 550, narrow_buttons = 352;
 
 /// In a narrow window the tabs need the room; keys and commands do what the speed and the field for steps do.

@@ -81,8 +81,8 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const Rect row{area.x + frame.px(12), area.y + frame.px(3), area.width - frame.px(22), frame.px(26)};
   const bool is_alone = frame.state.maximised == panel.kind->id;
   // The title has priority; switches take the rest of the row, and the subtitle what they leave.
-  const double title = std::min(canvas.text_width(panel.kind->title, frame.px(title_size), FontFace::semibold),
-                                row.width - frame.px(24));
+  const double wanted = canvas.text_width(panel.kind->title, frame.px(title_size), FontFace::semibold);
+  const double title = std::min(wanted, row.width - frame.px(24));
   const Rect title_row{row.x, row.y, title + frame.px(1), row.height};
   const double left = title_row.right() + frame.px(7);
   const ChipCommand maximise{"maximise", {{"panel", std::string(panel.kind->id)}}};
@@ -94,7 +94,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   if (panel.draw_controls) right = panel.draw_controls(frame, rest(right));
 
   row_text(frame.look, canvas, title_row, panel.kind->title,
-           {title_size, FontFace::semibold, theme.text, Anchor::start});
+           {title_size * std::clamp(title / wanted, 0.75, 1.0), FontFace::semibold, theme.text, Anchor::start});
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
   if (press.double_clicked) frame.commands.send(maximise.name, maximise.fields);
   // Without a figure the sentence is shown in its place. What does not fit is in the hint.

@@ -336,7 +336,7 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
 void note_on_page(PageState& page, const Figure& figure, const FigureGeometry& geometry, const Rect& body,
                   bool hovered) {
   page.shown_plots.push_back(
-      {page.drawn_panel, figure.id, body, geometry.x.range(), geometry.y.range(), geometry.x.scale(),
+      {page.drawn_panel, figure.id, body, geometry.plot, geometry.x.range(), geometry.y.range(), geometry.x.scale(),
        geometry.y.scale(), figure.x.label, is_line_plot(figure),
        geometry.color_bars.empty() ? std::nullopt : std::optional(geometry.color_bars.front().range)});
   if (!hovered) return;

@@ -27,8 +27,7 @@ void refuse_tokens_behind(int length, const Interventions& interventions) {
 
 }  // namespace
 
-InspectionEditor::InspectionEditor(const nlohmann::json& inspected, const Task& task,
-                                   const InterventionRunner* inspector)
+InspectionEditor::InspectionEditor(const nlohmann::json& inspected, const Task& task, InterventionRunner* inspector)
     : task_(&task),
       inspector_(inspector),
       now_(parse_inspection_setup(
@@ -44,14 +43,14 @@ InspectionSetup InspectionEditor::chosen(const nlohmann::json& value) const {
   return checked(std::move(setup));
 }
 
-InspectionSetup InspectionEditor::changed(const Command& command) const {
+InspectionSetup InspectionEditor::changed(const Command& command, const Spectra* numbered) const {
   if (inspector_ == nullptr)
     throw Error(ExitCode::bad_input, command.name, ": a forecast has no tokens to change; choose another window");
   InspectionSetup setup = now();
   const bool is_text = std::holds_alternative<std::monostate>(command.typed);
   const nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
   if (command.name == "probe_sequence") {
-    setup = with_tokens(command, value);
+    setup = with_tokens(command, value, numbered);
   } else if (command.name == "pair") {
     setup = with_pair(value);
   } else if (command.name == "transplant") {
@@ -68,7 +67,8 @@ InspectionSetup InspectionEditor::changed(const Command& command) const {
   return checked(std::move(setup));
 }
 
-InspectionSetup InspectionEditor::with_tokens(const Command& command, const nlohmann::json& value) const {
+InspectionSetup InspectionEditor::with_tokens(const Command& command, const nlohmann::json& value,
+                                              const Spectra* numbered) const {
   InspectionSetup setup = now();
   if (value.is_object() && value.contains("tokens")) {
     setup.tokens = parse_inspection_setup({{"tokens", value["tokens"]}}, {}).tokens;
@@ -78,7 +78,7 @@ InspectionSetup InspectionEditor::with_tokens(const Command& command, const nloh
     return with_sequence(tokens_of_prompt(*task_, get_string(value, "text", std::nullopt, command.name)));
   if (value.is_object() && value.contains("write")) {
     const std::int64_t count = get_integer(value, "write", std::nullopt, 1, max_inspected_tokens, command.name);
-    return with_sequence(inspector_->continued(setup, static_cast<int>(count)));
+    return with_written(count, numbered);
   }
   const Example present = inspector_->sequence_of(setup);
   const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
@@ -86,6 +86,19 @@ InspectionSetup InspectionEditor::with_tokens(const Command& command, const nloh
   const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
   setup.tokens.assign(present.tokens.begin(), present.tokens.end());
   setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
+  return setup;
+}
+
+/// With interventions token by token through the changed model, in its parallel form as the answers that are shown.
+InspectionSetup InspectionEditor::with_written(std::int64_t count, const Spectra* numbered) const {
+  InspectionSetup setup = now();
+  if (setup.interventions.empty()) return with_sequence(inspector_->continued(setup, static_cast<int>(count)));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Example present = inspector_->sequence_of(setup);
+    std::vector<int> tokens(present.tokens.begin(), present.tokens.end());
+    tokens.push_back(inspector_->next_token(setup, numbered));
+    setup = with_sequence(tokens);
+  }
   return setup;
 }
 

@@ -9,12 +9,13 @@
 namespace afterglow {
 
 class InterventionRunner;
+struct Spectra;
 
 class InspectionEditor {
  public:
   /// Begins with the recipe's `inspected` (recipe.h). `inspector` knows the layers that can be edited; null for a
   /// forecast, where only the window can be chosen. Both must outlive the editor. Throws Error(bad_input).
-  InspectionEditor(const nlohmann::json& inspected, const Task& task, const InterventionRunner* inspector);
+  InspectionEditor(const nlohmann::json& inspected, const Task& task, InterventionRunner* inspector);
 
   const InspectionSetup& now() const { return now_; }
   void take(InspectionSetup setup) { now_ = std::move(setup); }
@@ -22,12 +23,14 @@ class InspectionEditor {
   /// without edited tokens. Throws Error(bad_input).
   InspectionSetup chosen(const nlohmann::json& value) const;
   /// The setup after `probe_sequence` (one token {"at": 3, "label": "v1"}, all {"tokens": [..]}, a prompt {"text":
-  /// ".."} of any length, or what the model writes after the present ones {"write": 32}), `pair`, `transplant`,
-  /// `freeze_scale` or a command of interventions.h. Throws Error(bad_input).
-  InspectionSetup changed(const Command& command) const;
+  /// ".."} of any length, or what the model writes after the present ones {"write": 32}, with the interventions),
+  /// `pair`, `transplant`, `freeze_scale` or a command of interventions.h. Modes have their numbers from `numbered`.
+  /// Throws Error(bad_input).
+  InspectionSetup changed(const Command& command, const Spectra* numbered = nullptr) const;
 
  private:
-  InspectionSetup with_tokens(const Command& command, const nlohmann::json& value) const;
+  InspectionSetup with_tokens(const Command& command, const nlohmann::json& value, const Spectra* numbered) const;
+  InspectionSetup with_written(std::int64_t count, const Spectra* numbered) const;
   InspectionSetup with_sequence(const std::vector<int>& tokens) const;
   InspectionSetup with_pair(const nlohmann::json& value) const;
   InspectionSetup with_file(nlohmann::json choices) const;
@@ -35,7 +38,7 @@ class InspectionEditor {
   InspectionSetup checked(InspectionSetup setup) const;
 
   const Task* task_;
-  const InterventionRunner* inspector_;
+  InterventionRunner* inspector_;
   InspectionSetup now_;
 };
 

@@ -137,6 +137,13 @@ std::vector<int> InterventionRunner::continued(const InspectionSetup& setup, int
   return tokens;
 }
 
+int InterventionRunner::next_token(const InspectionSetup& setup, const Spectra* numbered) {
+  load(setup);
+  const Answers read = answers(edits_of(setup.interventions, numbered), sequence_of(setup));
+  const auto last = std::span(read.probabilities).last(static_cast<std::size_t>(trainer_->model().vocab()));
+  return static_cast<int>(std::ranges::max_element(last) - last.begin());
+}
+
 void InterventionRunner::forget() {
   plain_.reset();
   plain_accuracy_.reset();

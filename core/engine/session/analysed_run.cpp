@@ -326,7 +326,9 @@ void AnalysedRun::bring_up_to_date(AnalysisSet analyses, const std::function<voi
 void AnalysedRun::choose_inspected(const nlohmann::json& value) { edit_inspection(subject_.inspected->chosen(value)); }
 
 void AnalysedRun::change_inspection(const Command& command) {
-  edit_inspection(subject_.inspected->changed(command), command.name, is_live(command));
+  const bool may_write = command.name == "probe_sequence" && subject_.inspector;
+  const std::shared_ptr<const Spectra> numbered = may_write ? subject_.numbered() : nullptr;
+  edit_inspection(subject_.inspected->changed(command, numbered.get()), command.name, is_live(command));
 }
 
 void AnalysedRun::edit_inspection(InspectionSetup to, const std::string& gesture, bool is_live) {

@@ -619,7 +619,8 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
     if (value.value("live", false)) continue;
     const auto key = value.at("key").get<std::string>();
     const auto to = value.at("to").get<double>();
-    curves.marks.push_back({timed.step, labels[key] + " " + short_number(before[key]) + " → " + short_number(to)});
+    const std::string from = short_number(before[key]), reached = short_number(to);
+    if (from != reached) curves.marks.push_back({timed.step, labels[key] + " " + from + " → " + reached});
     before[key] = to;
   }
   std::ranges::stable_sort(curves.marks, {}, &Mark::step);

@@ -145,7 +145,9 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     entry.is_legend = true;
     const double rest = p.width("+9", p.m.text) + 1.2 * p.m.text;  // the entry for the names without room
     const double most = p.layout.area.right() - p.m.gap - p.layout.plot.x - swatch_width(p) - label_gap(p) - rest;
-    entry.text = fitted_math(p.canvas, text, most, p.m.text, FontFace::regular);
+    // A number that is cut short would be another one.
+    const bool drops_value = line && !line->name.empty() && p.width(text, p.m.text) > most;
+    entry.text = fitted_math(p.canvas, drops_value ? line->name : text, most, p.m.text, FontFace::regular);
     entry.is_cut = entry.text != text;
     entry.rect = {0, 0, swatch_width(p) + label_gap(p) + p.width(entry.text, p.m.text), p.m.text * line_height_of_font};
     entries.push_back(entry);

@@ -83,6 +83,7 @@ class HeatPainter {
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
     const double least = p_.theme.text_scale > 1 ? 1 : 0.7;  // of the size of ticks; a hall reads nothing smaller
     constexpr double min_rough = 0.6, filled = 0.9, filled_rough = 0.8;  // the last two of a cell's width, at most
+    constexpr std::size_t many_numbers = 20;
     const double width = cell_width(), height = cell_height();
     double largest = 0;
     for (const double value : map_.cells.span())
@@ -100,7 +101,9 @@ class HeatPainter {
       }
     }
     const double size = p_.m.small * std::min(1.0, filled * width / widest);
-    if (size < least * p_.m.small || height < 1.4 * size) return;
+    // Many numbers need air to be read; without it the colours and the pointer tell them.
+    const double lines = texts.size() > many_numbers ? 2.4 : 1.4;
+    if (size < least * p_.m.small || height < lines * size) return;
     auto text = texts.begin();
     for (int row = first_row; row < last_row; ++row) {
       for (int col = first_col; col < last_col; ++col, ++text) {

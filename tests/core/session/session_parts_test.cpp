@@ -196,7 +196,7 @@ TEST(RunControl, MeasuresSpeedOverHalfASecond) {
 TEST(InspectionEditor, TakesAPromptOfAnyLengthAndLetsTheModelWriteOn) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);
-  const InterventionRunner inspector(run.trainer());
+  InterventionRunner inspector(run.trainer());
   const Task& task = run.trainer().task();
   InspectionEditor editor({}, task, &inspector);
   const std::string text = task.token_label(9) + " " + task.token_label(4) + " " + task.token_label(9);
@@ -212,10 +212,28 @@ TEST(InspectionEditor, TakesAPromptOfAnyLengthAndLetsTheModelWriteOn) {
   EXPECT_THROW(editor.changed({"probe_sequence", R"({"text": ""})"}), Error);
 }
 
+TEST(InspectionEditor, WritesWithThePartsThatAreOff) {
+  const auto backend = make_cpu_backend(1);
+  TrainingRun run(small_recipe(), *backend);
+  InterventionRunner inspector(run.trainer());
+  InspectionEditor editor({}, run.trainer().task(), &inspector);
+  editor.take(editor.changed({"head_off", R"({"head": 0})"}));
+  editor.take(editor.changed({"head_off", R"({"head": 1})"}));
+  for (int i = 0; i < 6; ++i) {
+    const auto view = inspector.inspect(editor.now(), -1, nullptr);
+    const InspectedAnswer& answer = view->answers.back();
+    const auto most = std::ranges::max_element(answer.after) - answer.after.begin();
+    editor.take(editor.changed({"probe_sequence", R"({"write": 1})"}));
+    EXPECT_EQ(editor.now().tokens.size(), view->tokens.size() + 1);
+    EXPECT_EQ(editor.now().tokens.back(), answer.tokens[static_cast<std::size_t>(most)]) << "not what the page shows";
+  }
+  EXPECT_FALSE(editor.now().interventions.empty());
+}
+
 TEST(InspectionEditor, EditsTheInspectedSequence) {
   const auto backend = make_cpu_backend(1);
   TrainingRun run(small_recipe(), *backend);
-  const InterventionRunner inspector(run.trainer());
+  InterventionRunner inspector(run.trainer());
   InspectionEditor editor({}, run.trainer().task(), &inspector);
   editor.take(editor.chosen({{"index", 5}}));
   editor.take(editor.changed({"probe_sequence", R"({"at": 3, "token": 7})"}));

@@ -282,6 +282,8 @@ std::vector<Figure> mode_needs_figures(const Observation& observation, const Sel
     if (part) {
       lost = view->accuracy - part->accuracy;
       text = " " + number_text(-100 * lost, 2) + " % ·" + text;
+    } else if (view && !view->is_complete) {
+      text = " measuring ·" + text;
     }
     most = std::max(most, lost);
     add_bar(figure, ends, row, std::max(0.0, lost), "mode " + std::to_string(number), mode_ink(number));

@@ -245,9 +245,9 @@ std::vector<ReadoutRow> mode_readout(const Observation& observation, const Selec
   std::vector<ReadoutRow> rows{{name, "", "mode"},
                                {"half-life", tokens_text(times.half_life), "half_life"},
                                {"period", times.angle > 0 ? tokens_text(times.period) : "none", "period"},
-                               {"kept, |λ|", number_text(times.modulus, 3), "modulus"},
-                               {"angle", number_text(times.angle, 3) + " rad", "angle"}};
+                               {"kept, |λ|", number_text(times.modulus, 3), "modulus"}};
   if (i < head->energy.size()) rows.push_back({"energy", number_text(100 * head->energy[i], 2) + " %", "energy"});
+  rows.push_back({"angle", number_text(times.angle, 3) + " rad", "angle"});
   rows.push_back({"gain, K = " + std::to_string(power), number_text(mode_gain(*head, i, power), 3), "gain"});
   rows.push_back({"gain γ", number_text(head->gamma, 3), "gamma"});
   rows.push_back({"σ(A_w)", number_text(head->sigma, 3), "sigma"});

@@ -18,7 +18,9 @@
 namespace afterglow {
 namespace {
 
-constexpr double min_header = 240;  ///< in narrower panels the switches of the heads are below the readout
+constexpr double min_header = 240;      ///< in narrower panels the switches of the heads are below the readout
+constexpr std::size_t worded_rows = 5;  ///< of a readout: name, half-life, period, what is kept, energy
+constexpr double whole_readout = 600;   ///< height of a panel that shows the symbols too, unless it is enlarged
 
 double draw_readout(Frame& frame, const std::vector<ReadoutRow>& rows, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
@@ -136,7 +138,9 @@ double draw_switches(Frame& frame, const Rect& row) {
 }
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
-  const std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
+  std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
+  const bool is_whole = area.height >= frame.px(whole_readout) || frame.state.maximised == panel.kind->id;
+  if (!is_whole) rows.resize(std::min(rows.size(), worded_rows));
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
   const AblationView* ablation = frame.seen().ablation.get();
   const AblatedPart* needed = head && ablation && ablation->is_complete ? most_needed_mode(ablation, *head) : nullptr;
@@ -154,6 +158,9 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   for (Figure& figure : shown) {  // on a slide the circle is as large as possible
     const bool fits_circle = figure.x.range && figure.x.range->high < 1.2;
     if (is_slide(frame.state) && fits_circle) figure.x.range = figure.y.range = Range{-1.04, 1.04};
+    if (!is_slide(frame.state) || !fits_circle || shown.size() > 1) continue;
+    figure.text_labels.push_back({1.02, -1.01, "on the circle: never fades", Role::dim, Anchor::end});
+    figure.text_labels.push_back({-1.02, -1.01, "in the middle: gone at once", Role::dim, Anchor::start});
   }
   draw_figure_grid(frame, panel, shown, {area.x, area.y, planes, area.height});
   if (!shows_readout) return;
@@ -166,7 +173,7 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   }
   double used = head ? draw_hint(frame, hint_of(frame, needed), column) : 0;
   used += draw_readout(frame, rows, {column.x, column.y + used, column.width, column.height - used}) + frame.px(10);
-  draw_gain_note(frame, {column.x, column.y + used, column.width, column.height - used});
+  if (is_whole) draw_gain_note(frame, {column.x, column.y + used, column.width, column.height - used});
 }
 
 double draw_spectrum_controls(Frame& frame, const Rect& row) {

@@ -1,6 +1,8 @@
-// The list of the papers' claims with verdicts and numbers; a click copies the command that measured one.
+// The list of the papers' claims with verdicts and numbers; spreads and seeds are shown by the pointer and in the
+// enlarged panel. A click copies the command that measured a claim.
 #include <algorithm>
 #include <array>
+#include <regex>
 
 #include "core/engine/observation/paper_claim.h"
 #include "views/panels/panel_draws.h"
@@ -8,13 +10,13 @@
 namespace afterglow {
 namespace {
 
-constexpr std::size_t columns = 5;
+constexpr std::size_t columns = 4;
 
-/// Verdict, claim, number of the paper, number here, seeds.
+/// Verdict, claim, number of the paper, number here.
 std::array<Rect, columns> cells_of(const Frame& frame, const Rect& row) {
-  const double gap = frame.px(14), verdict = frame.px(78), seeds = frame.px(34);
+  const double gap = frame.px(14), verdict = frame.px(78);
   const double number = std::clamp(0.19 * row.width, frame.px(80), frame.px(260));
-  const std::array widths{verdict, row.width - verdict - seeds - 2 * number - 4 * gap, number, number, seeds};
+  const std::array widths{verdict, row.width - verdict - 2 * number - 3 * gap, number, number};
   std::array<Rect, columns> cells;
   double x = row.x;
   for (std::size_t i = 0; i < columns; ++i) {
@@ -30,17 +32,28 @@ Color verdict_color(const Theme& theme, std::string_view verdict) {
   return verdict == "not tried" ? theme.faint : theme.warning;
 }
 
+/// "0.973 ± 0.017, 3 seeds"
+std::string measured(const PaperClaim& claim) {
+  const std::string seeds = claim.seeds == 1 ? "1 seed" : std::to_string(claim.seeds) + " seeds";
+  return claim.seeds == 0 ? claim.number : claim.number + (claim.number.empty() ? "" : ", ") + seeds;
+}
+
+std::string without_spreads(const std::string& number) {
+  static const std::regex spread(" ± [0-9.]+");
+  return std::regex_replace(number, spread, "");
+}
+
 /// Draws a claim from the top of the area down; returns its height.
 double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
   const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("–") : text; };
-  const std::array<std::string, columns> texts{claim.verdict, claim.claim, or_dash(claim.published),
-                                               or_dash(claim.number),
-                                               claim.seeds > 0 ? std::to_string(claim.seeds) : "–"};
-  const std::array<Color, columns> colors{verdict_color(theme, claim.verdict), theme.text, theme.dim, theme.text,
-                                          theme.dim};
-  const double line = frame.px(17), gap = frame.px(9);
+  const bool is_whole = frame.state.maximised == "claims";
+  const std::array<std::string, columns> texts{
+      claim.verdict, claim.claim, is_whole ? or_dash(claim.published) : or_dash(without_spreads(claim.published)),
+      is_whole ? or_dash(measured(claim)) : or_dash(without_spreads(claim.number))};
+  const std::array<Color, columns> colors{verdict_color(theme, claim.verdict), theme.text, theme.dim, theme.text};
+  const double line = frame.px(17), gap = frame.px(14);
   const std::array<Rect, columns> cells = cells_of(frame, {area.x, area.y + gap / 2, area.width, line});
   std::array<std::vector<std::string>, columns> lines;
   std::size_t most = 1;
@@ -55,13 +68,15 @@ double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
     text_lines(frame.look, canvas, cells[i], lines[i], line, {small_size, FontFace::regular, colors[i], Anchor::start});
   canvas.fill_rect({row.x, row.bottom(), row.width, 1}, 0, theme.hairline);
   if (press.hovered)
-    hint_box(frame, row, claim.command + (claim.device.empty() ? "" : ", " + claim.device) + "; a click copies it");
+    hint_box(frame, row,
+             measured(claim) + ": " + claim.command + (claim.device.empty() ? "" : ", " + claim.device) +
+                 "; a click copies it");
   if (press.clicked) frame.commands.send("copy", {{"what", std::string("claim")}, {"claim", claim.claim}});
   return row.height + 1;
 }
 
 void draw_heads(const Frame& frame, const Rect& row) {
-  constexpr std::array<const char*, columns> heads{"verdict", "claim", "in the paper", "here", "seeds"};
+  constexpr std::array<const char*, columns> heads{"verdict", "claim", "in the paper", "here"};
   FigureCanvas canvas = frame.look.canvas();
   const std::array<Rect, columns> cells = cells_of(frame, row);
   for (std::size_t i = 0; i < columns; ++i)
