@@ -1,28 +1,17 @@
-// A thread that sleeps until inotify has something to read, or an eventfd says that it is over.
+// Reads what inotify has to say, and forgets what it was.
 #include "core/io/folder_watch.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdint>
 
 namespace afterglow {
 
-FolderWatch::FolderWatch(std::function<void()> changed)
-    : events_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), stop_(::eventfd(0, EFD_CLOEXEC)) {
-  if (events_ >= 0 && stop_ >= 0) thread_ = std::thread([this, changed = std::move(changed)] { listen(changed); });
-}
+FolderWatch::FolderWatch() : events_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {}
 
 FolderWatch::~FolderWatch() {
-  const std::uint64_t one = 1;
-  if (thread_.joinable() && ::write(stop_, &one, sizeof(one)) == sizeof(one)) thread_.join();
-  for (const int file : {events_, stop_}) {
-    if (file >= 0) ::close(file);
-  }
+  if (events_ >= 0) ::close(events_);
 }
 
 void FolderWatch::add(const std::filesystem::path& folder) const {
@@ -30,18 +19,11 @@ void FolderWatch::add(const std::filesystem::path& folder) const {
   if (events_ >= 0) ::inotify_add_watch(events_, folder.c_str(), changes | IN_ONLYDIR);
 }
 
-void FolderWatch::listen(const std::function<void()>& changed) const {
-  constexpr int rest_ms = 20;
+bool FolderWatch::has_changed() const {
   std::array<char, 4096> events{};
-  std::array<pollfd, 2> awaited{{{events_, POLLIN, 0}, {stop_, POLLIN, 0}}};
-  while (::poll(awaited.data(), awaited.size(), -1) >= 0 || errno == EINTR) {
-    if (awaited[1].revents != 0) return;
-    if ((awaited[0].revents & POLLIN) == 0) continue;
-    while (::read(events_, events.data(), events.size()) > 0) {
-    }
-    changed();
-    ::poll(&awaited[1], 1, rest_ms);
-  }
+  bool has_changed = false;
+  while (events_ >= 0 && ::read(events_, events.data(), events.size()) > 0) has_changed = true;
+  return has_changed;
 }
 
 }  // namespace afterglow

@@ -82,6 +82,11 @@ fs::path settings_folder(bool is_portable, const fs::path& program) {
   return user_folders().config;
 }
 
+fs::path data_folder(bool is_portable) {
+  const fs::path settings = settings_folder(is_portable);
+  return settings == user_folders().config ? user_folders().data : settings;
+}
+
 std::vector<fs::path> plugin_folders(const fs::path& program) {
   return {program, program.parent_path() / "lib/afterglow"};
 }

@@ -31,6 +31,9 @@ std::filesystem::path program_folder();
 /// otherwise the user's folder for configuration.
 std::filesystem::path settings_folder(bool is_portable, const std::filesystem::path& program = program_folder());
 
+/// The folder of what the program keeps for the user, by the same rule.
+std::filesystem::path data_folder(bool is_portable);
+
 /// Possible folders of the files that come with the program, in the order of the search: share/afterglow below its
 /// folder and next to it. The program reads nothing from the source tree: presets are compiled in.
 std::vector<std::filesystem::path> asset_folders(const std::filesystem::path& program = program_folder());

@@ -38,10 +38,7 @@ bool is_superseded(const fs::path& path, const Snapshot& by) {
 
 }  // namespace
 
-fs::path kept_runs_folder(bool is_portable) {
-  const fs::path settings = settings_folder(is_portable);
-  return (settings == user_folders().config ? user_folders().data : settings) / "runs";
-}
+fs::path kept_runs_folder(bool is_portable) { return data_folder(is_portable) / "runs"; }
 
 std::vector<KeptRun> kept_runs(const fs::path& folder) {
   std::vector<std::pair<fs::file_time_type, KeptRun>> found;

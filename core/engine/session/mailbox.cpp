@@ -2,7 +2,6 @@
 #include "core/engine/session/mailbox.h"
 
 #include <chrono>
-#include <utility>
 
 namespace afterglow {
 
@@ -19,14 +18,6 @@ void Mailbox::request(AnalysisSet analyses) {
     const std::lock_guard lock(mutex_);
     if (requested_ == analyses) return;
     requested_ = analyses;
-  }
-  wake_.notify_all();
-}
-
-void Mailbox::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_woken_ = true;
   }
   wake_.notify_all();
 }
@@ -54,9 +45,9 @@ bool Mailbox::has_mail() const {
 
 Mailbox::Delivery Mailbox::receive(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, most, [this] { return is_woken_ || has_come(); });
+  wake_.wait_for(lock, most, [this] { return has_come(); });
   delivered_ = requested_;
-  Delivery delivery{is_closed_, std::exchange(is_woken_, false), requested_, {}};
+  Delivery delivery{is_closed_, requested_, {}};
   delivery.commands.swap(inbox_);
   return delivery;
 }

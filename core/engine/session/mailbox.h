@@ -18,8 +18,7 @@ namespace afterglow {
 class Mailbox {
  public:
   struct Delivery {
-    bool is_over = false;   ///< the session ends
-    bool is_woken = false;  ///< `wake` was called
+    bool is_over = false;  ///< the session ends
     AnalysisSet requested = 0;
     std::deque<Command> commands;
   };
@@ -36,8 +35,6 @@ class Mailbox {
   std::uint64_t taken_commands() const { return taken_commands_; }
   /// Window: the number of steps that the worker has trained, observed or not.
   std::int64_t trained_steps() const { return trained_steps_; }
-  /// Any thread: ends the worker's wait, as if it had waited for so long.
-  void wake();
   /// Window: wakes the worker for the last time.
   void close();
 
@@ -59,7 +56,7 @@ class Mailbox {
   std::condition_variable wake_;
   std::deque<Command> inbox_;
   AnalysisSet requested_ = all_analyses, delivered_ = all_analyses;
-  bool is_closed_ = false, is_woken_ = false;
+  bool is_closed_ = false;
   std::mutex slot_mutex_;
   std::shared_ptr<const Observation> slot_ = std::make_shared<const Observation>();
   std::atomic<std::uint64_t> revision_{0}, taken_commands_{0};

@@ -6,7 +6,10 @@
 #include <optional>
 
 #include "core/engine/recipe/recipe.h"
+#include "core/engine/recipe/run_notes.h"
 #include "core/engine/session/arriving_model.h"
+#include "core/io/atomic_file.h"
+#include "core/io/folders.h"
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
@@ -86,13 +89,11 @@ std::chrono::milliseconds SessionWorker::wait() const {
   const bool has_analyses = has_pieces(), is_steered = scheduler_.is_steered(control_.running());
   if ((is_training() && control_.is_due(seconds())) || (has_analyses && !is_steered)) return 0ms;
   if (has_analyses || is_stale_ || is_training()) return 4ms;  // an observation or a step falls due
-  if (!run_ || !run_->folder()) return 1h;
-  return 1ms + std::chrono::milliseconds(std::lround(1e3 * std::clamp(next_update_ - seconds(), 0.0, 0.5)));
+  return run_ && run_->folder() ? 20ms : 1h;                   // a folder may have news
 }
 
 void SessionWorker::take_commands() {
   const Mailbox::Delivery delivery = mailbox_->receive(wait());
-  if (delivery.is_woken) next_update_ = std::min(next_update_, soonest_update_);
   is_over_ = delivery.is_over;  // commands that the window sent before, such as `save`, are still carried out
   if (run_) run_->make_urgent(delivery.requested & ~scheduler_.requested());
   if (scheduler_.request(delivery.requested)) {
@@ -104,6 +105,7 @@ void SessionWorker::take_commands() {
     ++taken_;
     if (run_) run_->journal().now = taken_;
     guarded([&] { apply(command); });
+    if (run_ && run_->folder()) guarded([&] { keep_notes(); });
     is_stale_ = true;
     scheduler_.note_command();
     if (!control_.running()) last_publication_ = -1e9;
@@ -195,10 +197,10 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   ++opened_;
   run_ = std::move(fresh);
   follows_ = run_->folder() && run_->step() == run_->latest_step();
-  if (run_->folder()) run_->folder()->listen([this] { mailbox_->wake(); });
   next_update_ = soonest_update_ = 0;
   trained_ = 0;
   has_new_notes_ = false;
+  kept_notes_ = note_list(run_->recipe()).dump();
   control_.rest(false);
   analyse_afresh();
   restart_clock();
@@ -212,7 +214,9 @@ void SessionWorker::analyse_afresh() {
 }
 
 void SessionWorker::watch_folder() {
-  if (!run_ || !run_->folder() || seconds() < next_update_) return;
+  if (!run_ || !run_->folder()) return;
+  if (run_->folder()->has_news()) next_update_ = std::min(next_update_, soonest_update_);
+  if (seconds() < next_update_) return;
   const double began = seconds();
   next_update_ = began + 1;
   bool has_news = false;
@@ -228,6 +232,14 @@ void SessionWorker::watch_folder() {
   soonest_update_ = seconds() + 10 * cost;
   is_stale_ = is_stale_ || has_news;
   if (has_news && follows_ && !run_->folder()->states().empty()) go_to(newest_state);
+}
+
+void SessionWorker::keep_notes() {
+  const nlohmann::json notes = note_list(run_->recipe());
+  if (notes.dump() == std::exchange(kept_notes_, notes.dump())) return;
+  const std::filesystem::path file = run_->folder()->notes_file();
+  ensure_folder(file.parent_path());
+  write_file_atomically(file, nlohmann::json{{"notes", notes}}.dump(1), Existing::replace);
 }
 
 void SessionWorker::follow(bool on) {

@@ -81,6 +81,8 @@ class SessionWorker {
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void go_over_to(const Recipe& recipe);
   void watch_folder();
+  /// Writes the user's notes on another program's run.
+  void keep_notes();
   Snapshot present_snapshot();
   void take_checksum();
   bool has_pieces() const;
@@ -120,6 +122,7 @@ class SessionWorker {
   double step_began_ = 0;
   double trained_ = 0;  // seconds of training of the present run
   bool has_new_notes_ = false;
+  std::string kept_notes_;  // of a run in a folder, as they are in its file
 };
 
 }  // namespace afterglow

@@ -110,7 +110,6 @@ TrainingRun::TrainingRun(const SavedRun& saved, Backend& backend, std::size_t hi
     : TrainingRun(saved.snapshot ? saved.snapshot->recipe : saved.recipe, saved.snapshot ? &*saved.snapshot : nullptr,
                   backend, history_limit, saved.origin.get()) {
   folder_ = saved.folder;
-  if (folder_) history_ = History(history_limit);  // every state is read from its file
 }
 
 TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backend, std::size_t history_limit,
@@ -132,7 +131,6 @@ TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backe
     state.step = latest_step_ = recipe_.checkpoint["step"];
     trainer_->restore(state);
     record_.begin_after(state.step);
-    history_.keep(std::move(state));
   } else if (recipe_.checkpoint.is_null()) {
     keep_start(history_, *trainer_);
   }

@@ -1,9 +1,6 @@
 // A folder that tells of its changes.
 #include "core/io/folder_watch.h"
 
-#include <condition_variable>
-#include <mutex>
-
 #include "tests/core/io/temporary_folder.h"
 
 namespace afterglow {
@@ -11,34 +8,20 @@ namespace {
 
 class FolderWatches : public TemporaryFolder {
  protected:
-  /// Whether the folder tells of something within so many seconds; waits until it is quiet again.
-  bool is_told(double seconds = 30) {
-    std::unique_lock lock(mutex_);
-    const auto wait = [&](double most) {
-      count_ = 0;
-      return told_.wait_for(lock, std::chrono::duration<double>(most), [this] { return count_ > 0; });
-    };
-    if (count_ == 0 && !wait(seconds)) return false;
-    while (wait(0.2)) {
-    }
-    return true;
+  /// Whether the folder tells of something , and then only once.
+  bool is_told() const {
+    const bool is_told = watch_.has_changed();
+    return is_told && !watch_.has_changed();
   }
   void append(const std::string& name, const std::string& text) const {
     std::ofstream(file(name), std::ios::app) << text;
   }
-  std::mutex mutex_;
-  std::condition_variable told_;
-  int count_ = 0;
-  FolderWatch watch_{[this] {
-    const std::lock_guard lock(mutex_);
-    ++count_;
-    told_.notify_all();
-  }};
+  FolderWatch watch_;
 };
 
 TEST_F(FolderWatches, TellOfFilesThatComeGrowMoveAndGo) {
   watch_.add(folder_);
-  EXPECT_FALSE(is_told(0.2));
+  EXPECT_FALSE(is_told());
   append("log", "begun");
   EXPECT_TRUE(is_told());
   append("log", "grown");
@@ -55,19 +38,15 @@ TEST_F(FolderWatches, TellOfFilesThatComeGrowMoveAndGo) {
   EXPECT_TRUE(is_told()) << "of a folder that was made again";
 }
 
-TEST_F(FolderWatches, OfAMissingFolderAreQuietAndEnd) {
+TEST_F(FolderWatches, OfAMissingFolderAreQuiet) {
   watch_.add(file("nothing"));
-  EXPECT_FALSE(is_told(0.1));
+  EXPECT_FALSE(is_told());
 }
 
-TEST_F(FolderWatches, TellSeldomOfAFastWriter) {
+TEST_F(FolderWatches, ReadAllOfManyChangesAtOnce) {
   watch_.add(folder_);
-  std::ofstream log(file("log"));
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-  while (std::chrono::steady_clock::now() < end) log << "a line" << std::endl;
-  const std::lock_guard lock(mutex_);
-  EXPECT_GT(count_, 0);
-  EXPECT_LT(count_, 40);
+  for (int i = 0; i < 500; ++i) append(std::to_string(i), "a line");
+  EXPECT_TRUE(is_told());
 }
 
 }  // namespace

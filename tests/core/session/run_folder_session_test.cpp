@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -54,6 +55,37 @@ TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
   EXPECT_EQ(newest->checksum, checksums[12]);
   EXPECT_EQ(newest->latest_step, 12) << "nothing is trained";
   std::filesystem::remove_all(folder);
+}
+
+TEST(RunFolderSession, NotesStayBesideTheUsersFilesAndOutOfTheFolder) {
+  namespace fs = std::filesystem;
+  const fs::path home = fs::temp_directory_path() / "afterglow_run_folder_notes", folder = home / "run";
+  fs::remove_all(home);
+  fs::create_directories(folder);
+  const char* before = std::getenv("XDG_DATA_HOME");
+  const std::string data = before ? before : "";
+  setenv("XDG_DATA_HOME", (home / "data").c_str(), 1);
+  const Command load{"load", nlohmann::json{{"path", folder.string()}}.dump()};
+  {
+    TurnedWorker test;
+    test.after({"step", R"({"count": 2})"});
+    test.after({"save", nlohmann::json{{"path", (folder / "step_2.safetensors").string()}}.dump()});
+    test.after(load);
+    test.after({"note", R"({"text": "first"})"});
+    test.after({"note", R"({"text": "second"})"});
+    test.after({"undo", "{}"});
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << "nothing is written there";
+  TurnedWorker again;
+  const auto opened = again.after(load);
+  ASSERT_EQ(opened->notes.size(), 1u);
+  EXPECT_EQ(opened->notes[0].text, "first");
+  std::ofstream(RunFolder(folder).notes_file()) << "{\"notes\": [{\"step\": -1}]}";
+  const auto damaged = again.after(load);
+  EXPECT_TRUE(damaged->notes.empty());
+  EXPECT_THAT(damaged->events.back().text, HasSubstr("these notes are left out"));
+  before ? setenv("XDG_DATA_HOME", data.c_str(), 1) : unsetenv("XDG_DATA_HOME");
+  fs::remove_all(home);
 }
 
 TEST(RunFolderSession, ShowsANewStateAtOnceAndAFolderThatWasMadeAgain) {

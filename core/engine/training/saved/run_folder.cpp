@@ -7,11 +7,14 @@
 #include <array>
 #include <optional>
 #include <regex>
+#include <set>
 
 #include "core/engine/recipe/recipe.h"
 #include "core/io/arrays/mapped_tensors.h"
 #include "core/io/atomic_file.h"
+#include "core/io/checksum.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/models/checkpoints/checkpoint.h"
 
 namespace afterglow {
@@ -74,10 +77,17 @@ std::int64_t checked_step(const fs::path& weights) {
 struct RunFolder::Scan {
   fs::path home;  // the folder that the states are in
   std::map<std::int64_t, StoredState> states;
+  std::set<fs::path> others;  // folders with states of other runs
   std::vector<fs::path> logs;
   std::vector<std::string> notes;
   bool has_pickles = false;
 };
+
+bool RunFolder::has_news() {
+  if (watch_) return watch_->has_changed();
+  watch_ = std::make_unique<FolderWatch>();
+  return true;  // the update adds the folders
+}
 
 bool RunFolder::update() {
   Scan scan;
@@ -163,7 +173,9 @@ void RunFolder::take_state(const fs::path& path, const fs::path& weights, std::i
   if (state.step > max_steps) {
     scan.notes.push_back(path.string() + ": its number is too large for a step");
   } else if (scan.home != path.parent_path()) {
-    scan.notes.push_back(path.string() + ": it is left out, because it is of another run than " + scan.home.string());
+    if (scan.others.insert(path.parent_path()).second)
+      scan.notes.push_back(path.parent_path().string() + ": it is left out, because it is of another run than " +
+                           scan.home.string() + "; it can be opened by itself");
   } else if (const auto [place, is_new] = scan.states.try_emplace(state.step, state);
              !is_new && !fs::equivalent(place->second.path, state.path, failed)) {
     scan.notes.push_back("step " + std::to_string(state.step) + " is there twice: " + place->second.path.string() +
@@ -192,6 +204,13 @@ void RunFolder::read_logs(std::vector<fs::path> files) {
       log_.notes.emplace_back(error.what());
     }
   }
+}
+
+fs::path RunFolder::notes_file() const {
+  std::error_code failed;
+  const std::string place = fs::weakly_canonical(folder_, failed).string();
+  return data_folder(false) / "notes" /
+         (file_name_of(view_->name, 60) + "_" + hex16(checksum(std::as_bytes(std::span(place)))) + ".json");
 }
 
 std::int64_t RunFolder::planned_steps() const {

@@ -25,8 +25,8 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) { update(); }
   /// Looks for new, complete and deleted files; true if any has changed. Throws Error(bad_input) without the folder.
   bool update();
-  /// Calls `changed` on another thread when the system says that a file has changed; begins with the next update.
-  void listen(std::function<void()> changed) { watch_ = std::make_unique<FolderWatch>(std::move(changed)); }
+  /// Whether the system has said that there may be something to update. The first call begins to listen.
+  bool has_news();
 
   /// States, or curves of a folder that is no model itself.
   bool is_run() const { return !states_.empty() || (!is_model_ && !log_.curves.empty()); }
@@ -35,6 +35,8 @@ class RunFolder {
   std::shared_ptr<const FolderView> view() const { return view_; }
   /// As the log says, at least those of the last state and curve.
   std::int64_t planned_steps() const;
+  /// Where the user's notes on the run are kept, because another program's folder stays as it is.
+  std::filesystem::path notes_file() const;
   const std::vector<std::string>& notes() const { return notes_; }  ///< what was left out, damaged or incomplete
   /// The last state at or before `step`, else the first one; or `by` states after it, within those that there are.
   /// Throws Error(bad_input) without any.
@@ -55,7 +57,7 @@ class RunFolder {
   std::map<std::int64_t, StoredState> states_;
   std::shared_ptr<const FolderView> view_ = std::make_shared<const FolderView>();
   TrainingLog log_;
-  std::unique_ptr<FolderWatch> watch_;  // null: nobody listens
+  std::unique_ptr<FolderWatch> watch_;  // null: nobody has asked yet
   std::vector<std::string> notes_;
   std::map<std::filesystem::path, Stamp> read_;                              // logs
   std::map<std::filesystem::path, std::pair<Stamp, std::int64_t>> checked_;  // weights; the step of a snapshot, -1

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "core/engine/recipe/run_notes.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -54,6 +55,22 @@ bool is_other_model(const std::filesystem::path& file) {
          !MappedTensors(file).metadata().contains("afterglow.recipe");
 }
 
+/// What the user wrote on the run in earlier sessions.
+void add_notes(const std::filesystem::path& file, SavedRun& saved) {
+  std::error_code unknown;
+  Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
+  if (!std::filesystem::exists(file, unknown)) return;
+  try {
+    Recipe noted;
+    noted.commands = {{0, {"note", nlohmann::json{{"notes", read_json(file).at("notes")}}.dump()}}};
+    notes_of(noted);
+    std::erase_if(recipe.commands, [](const TimedCommand& timed) { return timed.command.name == "note"; });
+    recipe.commands.insert(recipe.commands.begin(), noted.commands.front());
+  } catch (const std::exception& error) {
+    saved.notes.push_back(file.string() + ": these notes are left out: " + error.what());
+  }
+}
+
 SavedRun read_run_folder(std::shared_ptr<RunFolder> folder, std::int64_t step) {
   SavedRun saved = open_state(folder->at(step), folder->view()->name);
   const std::vector<std::string> notes = folder->notes();
@@ -63,6 +80,7 @@ SavedRun read_run_folder(std::shared_ptr<RunFolder> folder, std::int64_t step) {
     saved.notes.push_back("the folder has the weights of " + std::to_string(folder->states().size()) +
                           " steps; the task and the state of the optimiser are not known here");
   }
+  add_notes(folder->notes_file(), saved);
   saved.folder = std::move(folder);
   return saved;
 }
