@@ -24,6 +24,7 @@
 #include "core/io/folders.h"
 #include "core/io/terminal_text.h"
 #include "views/page/page.h"
+#include "views/panels/work_offer.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
@@ -84,6 +85,36 @@ std::string status_of(const PageState& page, const Observation& now, bool is_set
                          {"blank", page.is_blank},
                          {"presenter", page.has_presenter}}}};
   return status.dump(1) + "\n";
+}
+
+/// Whether the figures of a report can be drawn at its present step.
+bool is_complete(const ReportTour& tour, const Observation& now) {
+  const auto is_under_way = [&](const AnalysisWork& work) {
+    const bool is_shown = (tour.page.analyses() >> (&work - now.work.data()) & 1) != 0;
+    return is_shown && (work.phase == AnalysisPhase::waiting || work.phase == AnalysisPhase::computing);
+  };
+  return now.step == tour.steps[tour.begun - 1] && now.rebuilds_to < 0 && std::ranges::none_of(now.work, is_under_way);
+}
+
+/// "Report: step 3 of 21 · ablation 40 %, about 12 s · about 4 min left · Esc ends it".
+std::string report_words(const ReportTour& tour, const Observation& now, double time) {
+  const double done = static_cast<double>(tour.begun) - 1, rest = static_cast<double>(tour.steps.size()) - done;
+  std::string words = "Report: step " + std::to_string(tour.begun) + " of " + std::to_string(tour.steps.size());
+  if (const std::string work = pending_work(now).shown; !work.empty()) words += " · " + work;
+  if (done > 0) words += " · about " + rough_duration_text(std::max(1.0, (time - tour.began) / done * rest)) + " left";
+  return words + " · Esc ends it";
+}
+
+/// Draws the figures of one step. After the last one it writes the page and returns a sentence.
+std::string record_step(ReportTour& tour, const Observation& now, const std::string& program) {
+  const bool is_last = tour.begun == tour.steps.size();
+  tour.page.record(now, is_last);
+  if (!is_last) return "";
+  std::error_code ignored;  // writing reports a folder that cannot be made
+  std::filesystem::create_directories(std::filesystem::path(tour.file).parent_path(), ignored);
+  const std::string html = tour.page.html(now, program);
+  const auto file = write_file_atomically(tour.file, html, Existing::keep);
+  return file.string() + " written, " + bytes_text(static_cast<std::int64_t>(html.size())) + ".";
 }
 
 /// Processor seconds of this thread, which also draws if OpenGL is software.
@@ -243,7 +274,8 @@ void WindowLoop::wait_for_reason() {
     const bool is_counted = options_.exit_after_frames > 0 || script_.counts_frames(frames_);
     double due = 1e300;
     if (!script_.is_done()) due = last_frame_ + (window_.is_software() ? fastest : shortest_frame());
-    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid())
+    if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid() ||
+        (tour_ && tour_->drawing.valid()))
       due = last_frame_ + fastest;
     const bool is_news = source_->revision() != revision_ || (second_ && second_->has_news());
     if (is_news) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
@@ -291,37 +323,45 @@ void WindowLoop::swap_runs() {
   history_ = ViewHistory(page_);
 }
 
-/// Waits at each step of a report until its figures are complete. A command of the user ends it.
+/// Waits at each step of a report until its figures are complete and another thread has drawn them. Esc, a click on
+/// the words or another command ends it.
 void WindowLoop::follow_report() {
   if (!tour_ || taken_ < sent_) return;
-  const Observation& now = *observation_;
   const auto go = [&](Command command) {
     ++sent_;
     source_->send(std::move(command));
   };
   const auto go_to = [&](std::int64_t step) { go({"rewind", json{{"step", step}}.dump()}); };
-  const auto is_under_way = [&](const AnalysisWork& work) {
-    const bool is_shown = (tour_->page.analyses() >> (&work - now.work.data()) & 1) != 0;
-    return is_shown && (work.phase == AnalysisPhase::waiting || work.phase == AnalysisPhase::computing);
+  const auto end = [&](Severity severity, const std::string& words) {
+    go_to(tour_->present);
+    if (tour_->was_running) go({"run"});
+    forget_report(severity, words);
   };
-  const std::size_t place = tour_->page.steps().size(), next = place + 1;
-  if (!std::exchange(tour_->has_begun, true)) return go_to(tour_->steps.front());
-  if (now.step != tour_->steps[place] || now.rebuilds_to >= 0 || std::ranges::any_of(now.work, is_under_way)) return;
-  tour_->page.record(now, next == tour_->steps.size());
-  if (next < tour_->steps.size()) return go_to(tour_->steps[next]);
-  const ReportTour done = *std::exchange(tour_, std::nullopt);
-  go_to(done.present);
-  if (done.was_running) go({"run"});
-  try {
-    const std::string html = done.page.html(now, options_.hello.version);
-    std::error_code ignored;  // writing reports a folder that cannot be made
-    std::filesystem::create_directories(std::filesystem::path(done.file).parent_path(), ignored);
-    const auto file = write_file_atomically(done.file, html, Existing::keep);
-    add_note(page_, Severity::info,
-             file.string() + " written, " + bytes_text(static_cast<std::int64_t>(html.size())) + ".", window_time());
-  } catch (const Error& error) {
-    add_note(page_, Severity::warning, error.what(), window_time());
+  if (tour_->begun > 0 && page_.report.empty()) return end(Severity::info, "The report was ended; nothing is written.");
+  bool is_next = tour_->begun == 0;
+  if (tour_->drawing.valid()) {
+    if (tour_->drawing.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) return;
+    try {
+      const std::string written = tour_->drawing.get();
+      if (!written.empty()) return end(Severity::info, written);
+    } catch (const Error& error) {
+      return end(Severity::warning, error.what());
+    }
+    is_next = true;
   }
+  if (is_next) go_to(tour_->steps[tour_->begun++]);
+  page_.report = report_words(*tour_, *observation_, window_time());
+  if (is_next || !is_complete(*tour_, *observation_)) return;
+  tour_->drawing = std::async(std::launch::async | std::launch::deferred,
+                              [tour = &*tour_, now = observation_, program = options_.hello.version] {
+                                return record_step(*tour, *now, program);
+                              });
+}
+
+void WindowLoop::forget_report(Severity severity, const std::string& words) {
+  tour_.reset();  // waits for the other thread
+  page_.report.clear();
+  add_note(page_, severity, words, window_time());
 }
 
 void WindowLoop::follow_second() {
@@ -332,8 +372,7 @@ void WindowLoop::follow_second() {
 
 void WindowLoop::send_to_engine(Command command) {
   ++sent_;
-  if (std::exchange(tour_, std::nullopt))
-    add_note(page_, Severity::warning, "The report was not written, because of " + command.name + ".", window_time());
+  if (tour_) forget_report(Severity::warning, "The report was not written, because of " + command.name + ".");
   if (second_) second_->follow(command);
   source_->send(std::move(command));
 }

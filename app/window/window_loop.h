@@ -45,6 +45,7 @@ class WindowLoop {
   void compare_with(const std::string& word);
   void swap_runs();
   void follow_report();
+  void forget_report(Severity severity, const std::string& words);
   void follow_second();
   void follow_open_lesson();
   void open_dropped(const std::string& path);

@@ -455,7 +455,7 @@ TEST_F(Workflow, AReportIsThatOfTheCommandLineAndTheWindowComesBack) {
   ASSERT_EQ(program.exit_code(60), 0) << output();
   const std::string page = read_file(home / "report.html", 1 << 24);
   EXPECT_NE(page.find(R"("steps":[0,6,12])"), std::string::npos) << output();
-  EXPECT_NE(page.find("<td>note, step 8</td><td>the jump</td>"), std::string::npos);
+  EXPECT_NE(page.find(R"(data-step="8"><small>step 8</small>the jump)"), std::string::npos);
   EXPECT_EQ(read_snapshot(home / "kept.safetensors").step, 8) << "it comes back";
   RunningProgram train(*display, home,
                        {program_file().string(), "train", "--recipe", "recipe.json", "--no-figures", "--device", "cpu",

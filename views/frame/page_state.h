@@ -260,8 +260,9 @@ struct PageState : PageView {
   bool help_is_open = false;
   std::string kept_run;  ///< offered until another run is opened, "tiny, step 600"; empty: none
   std::deque<Note> notes;
-  std::string export_said;          ///< what the same command will write if it comes again; empty: nothing
-  double export_said_at = -1e9;     ///< when the page said that; seconds
+  std::string report;            ///< what a report that is being made waits for; empty: none, or the user has ended it
+  std::string export_said;       ///< what the same command will write if it comes again; empty: nothing
+  double export_said_at = -1e9;  ///< when the page said that; seconds
   std::optional<Event> last_event;  ///< the newest event that has become a note
   std::int64_t scrubbed_step = -1;  ///< while the time bar is dragged; else -1
   double scrubbed_at = 0;

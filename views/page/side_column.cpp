@@ -147,7 +147,7 @@ double draw_comparison(Frame& frame, const Rect& area) {
   return y + frame.px(34) - area.y;
 }
 
-/// The notes of the run with their steps or tokens; a click changes one.
+/// The notes of the run with their steps or tokens, of which a click changes one, and what is made of them.
 double draw_note_list(Frame& frame, const Rect& area) {
   double y = area.y + section_head(frame, area, "Notes");
   for (std::size_t i = 0; i < frame.seen().notes.size(); ++i) {
@@ -161,7 +161,14 @@ double draw_note_list(Frame& frame, const Rect& area) {
     if (press.hovered) hint_box(frame, row, note.text);
     if (press.clicked) frame.commands.send("palette", {{"text", typed_note(frame.seen().notes, i + 1)}});
   }
-  return y - area.y;
+  const Rect row{area.x, y + frame.px(4), area.width, frame.px(26)};
+  const std::string step = std::to_string(frame.seen().step);
+  const double left =
+      command_button(frame, row.right(), row, {"report", {}}, "Report", Icon::none, ButtonKind::normal,
+                     "Writes one web page about this run that works offline, with a slider over its steps.");
+  command_button(frame, left - frame.px(6), row, {"palette", {{"text", typed_note({}, 0, "step=" + step)}}},
+                 "Note here", Icon::none, ButtonKind::normal, "Writes a line of text on this step  W");
+  return row.bottom() - area.y;
 }
 
 }  // namespace
@@ -197,7 +204,7 @@ void draw_side_column(Frame& frame, const Rect& area) {
     for (int i = 0; i < static_cast<int>(o.model.layers.size()); ++i) y += draw_layer(frame, i, rest());
     y += frame.px(14);
   }
-  if (!o.notes.empty()) y += draw_note_list(frame, rest()) + frame.px(14);
+  if (!o.notes.empty() || (has_layers && !o.model.layers.empty())) y += draw_note_list(frame, rest()) + frame.px(14);
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
   if (const double used = has_sliders ? draw_interference(frame, rest()) : 0; used > 0) y += used + frame.px(14);
   const auto is_shown = [&](const Setting& one) { return has_sliders || shows_control(frame.state, one.key); };

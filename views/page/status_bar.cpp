@@ -123,6 +123,10 @@ void draw_notes(Frame& frame, const Rect& bar) {
     return note.severity == Severity::info && frame.time - note.born > info_seconds;
   };
   while (!notes.empty() && is_over(notes.back())) notes.pop_back();
+  if (!frame.state.report.empty()) {
+    if (draw_note(frame, {Severity::info, frame.state.report}, bar)) frame.state.report.clear();
+    return;
+  }
   if (notes.empty()) return;
   if (frame.state.presenting && notes.back().severity != Severity::failure) return;
   // One note at a time: the next one shows when this one was clicked away or has faded.

@@ -142,15 +142,12 @@ void run_report(CommandContext& context, const json& value) {
   const std::string place = get_string(value, "path", "", where);
   const auto usual = std::filesystem::path(context.actions.export_folder) /
                      (name_word(o.folder ? o.folder->name : o.preset) + "_report.html");
-  ReportTour tour{ReportPage({}, o.model), spread_steps(steps, count),
-                  place.empty() ? free_path(usual).string() : place, o.step, o.running};
-  ReportPage trial = tour.page;
-  trial.record(o, true);
-  const auto most = static_cast<std::int64_t>(trial.html(o, "").size() * tour.steps.size());
-  if (place.empty() && !is_said(context, "Report again writes " + std::to_string(tour.steps.size()) + " steps of " +
-                                             std::to_string(trial.figures()) + " figures, at most " + bytes_text(most) +
-                                             ", into " + std::filesystem::absolute(tour.file).string() + "."))
-    return;
+  ReportTour tour{ReportPage({}, o.model),
+                  spread_steps(steps, count),
+                  place.empty() ? free_path(usual).string() : place,
+                  o.step,
+                  o.running,
+                  context.time};
   if (context.actions.begin_report) context.actions.begin_report(std::move(tour));
 }
 

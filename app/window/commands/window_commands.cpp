@@ -109,6 +109,7 @@ void restore(CommandContext& context, const json&) {
     page.menu = {};
     return;
   }
+  if (cleared(page.report)) return;
   if (cleared(page.card.pinned) || std::exchange(page.hints.is_drag_due, false)) return;
   if (leave_picture(context) || cleared(page.maximised)) return;
   if (page.presenting) return present(context, {{"on", false}});
