@@ -1,4 +1,5 @@
 // `afterglow report RUN --out run.html`: goes to the steps that the page shows.
+#include <cmath>
 #include <numeric>
 
 #include "app/cli/interruption.h"
@@ -13,23 +14,37 @@
 namespace afterglow {
 namespace {
 
+/// ", ablation 40 %": what is computed now.
+std::string work_of(const AnalysedRun& analysed) {
+  const Observation now = analysed.describe();
+  for (const AnalysisWork& work : now.work) {
+    if (work.phase == AnalysisPhase::computing)
+      return concat(", ", work.name, " ", std::lround(100 * work.share_done), " %");
+  }
+  return "";
+}
+
 /// Goes to each step, by training or from checkpoint to checkpoint, and returns the last observation.
 Observation record_run(AnalysedRun& analysed, const std::vector<std::int64_t>& steps, ReportPage& page,
                        Output& output) {
   const TrainingRun& run = analysed;
-  const auto check = [&] { Interruption::check("at step " + std::to_string(run.step()) + " of the report"); };
+  std::size_t place = 0;
+  const auto check = [&] {
+    Interruption::check("at step " + std::to_string(run.step()) + " of the report");
+    output.progress("report", (static_cast<double>(place) + 0.5) / static_cast<double>(steps.size()),
+                    [&] { return concat("step ", run.step(), ", ", place + 1, "/", steps.size(), work_of(analysed)); });
+  };
   Observation last;
   for (const std::int64_t step : steps) {
     if (run.folder()) analysed.go_to(step);
     while (run.step() < step && !run.finished()) {
       if (!analysed.train_step()) throw Error(ExitCode::non_finite, run.failure());
       check();
-      output.progress("report", static_cast<double>(run.step()) / static_cast<double>(steps.back()),
-                      [&] { return std::to_string(run.step()) + "/" + std::to_string(steps.back()); });
     }
     const bool is_last = step == steps.back() || run.finished();
     last = analysed.observe(page.analyses(), check);
     page.record(last, is_last);
+    ++place;
     if (is_last) break;
   }
   output.end_progress();

@@ -18,11 +18,13 @@
 #include "core/figure/math/text_flow.h"
 #include "core/io/number_text.h"
 #include "views/plots/plot_kinds.h"
+#include "views/plots/report_page.h"
 
 namespace afterglow {
 namespace {
 
 using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_figures = 4;  // of a panel, on a step's page
 
@@ -44,11 +46,15 @@ struct PrintedStep {
   /// The question is answered at the end of the step.
   bool shows_figures(bool is_answer) const { return is_answer == asks(); }
   bool asks() const { return find_line(step->lines, LessonWord::ask) != nullptr; }
+  /// The number of the correct choice; 0 if the lesson does not say.
+  int correct() const {
+    const LessonLine* line = find_line(step->lines, LessonWord::answer);
+    return line ? read_answer(*line) : 0;
+  }
   /// "Correct answer: 2 (34)."; empty if the lesson does not say.
   std::string answer() const {
-    const LessonLine* line = find_line(step->lines, LessonWord::answer);
-    if (!line) return "";
-    const int number = read_answer(*line);
+    const int number = correct();
+    if (number == 0) return "";
     const LessonQuestion question = read_question(*find_line(step->lines, LessonWord::ask));
     return concat("Correct answer: ", number, " (", question.choices[static_cast<std::size_t>(number) - 1], ").");
   }
@@ -256,9 +262,11 @@ std::string paragraph_html(const std::vector<FlowToken>& tokens) {
   return (is_display ? "<p class=\"formula\">" : "<p>") + tokens_html(tokens) + "</p>\n";
 }
 
-std::string step_html(const PrintedStep& printed, std::size_t number, bool is_answer) {
-  std::string html =
-      "<section>\n<h2>" + std::to_string(number) + "&#160; " + xml_escaped(printed.step->title) + "</h2>\n";
+/// A section of the page; its figures are added to `figures`, for the script.
+std::string step_html(const PrintedStep& printed, std::size_t number, bool is_answer, Json& figures) {
+  const std::string place = "data-step=\"" + std::to_string(number) + "\"";
+  std::string html = concat("<section class=\"", is_answer ? "answer" : "step", "\" ", place, ">\n<h2>", number,
+                            "&#160; ", xml_escaped(printed.step->title), "</h2>\n");
   if (is_answer && !printed.answer().empty())
     html += "<p>" + tokens_html(tokens_of(printed.answer(), FontFace::semibold)) + "</p>\n";
   for (const LessonLine* line : printed.lines(is_answer)) {
@@ -267,38 +275,39 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
     }
     if (line->word == LessonWord::ask) {
       const LessonQuestion question = read_question(*line);
-      html += "<p>" + tokens_html(tokens_of(question.question, FontFace::semibold)) + "</p>\n<ol>\n";
+      html += "<p>" + tokens_html(tokens_of(question.question, FontFace::semibold)) + "</p>\n<ol class=\"choices\" " +
+              place + " data-correct=\"" + std::to_string(printed.correct()) + "\">\n";
       for (const std::string& choice : question.choices) html += "<li>" + tokens_html(tokens_of(choice)) + "</li>\n";
       html += "</ol>\n";
     }
     if (line->word == LessonWord::goal)
       html += "<p>&#9744;&#160; " + tokens_html(tokens_of(read_goal(*line).sentence)) + "</p>\n";
   }
+  html += "<div class=\"figures\">\n";
   for (const Figure& figure : printed.figures) {
     if (!printed.shows_figures(is_answer)) break;
-    html += "<figure>\n" + html_picture(figure, page_size(SizePreset::two_columns, figure)) + "</figure>\n";
+    figures.push_back({living_figure(figure)});
+    html += "<figure><div class=\"picture\">" + figures.back()[0]["svg"].get<std::string>() + "</div></figure>\n";
   }
-  return html + "</section>\n";
+  return html + "</div>\n</section>\n";
 }
 
-constexpr const char* style =
-    "body{max-width:44rem;margin:3rem auto;padding:0 1rem;font:1.06rem/1.55 Inter,'DejaVu "
-    "Sans',sans-serif;color:#17212b}em{font-style:normal;font-weight:600}.formula{text-align:center;font-size:1.25em}"
-    "figure{margin:1.5rem "
-    "0}figure>svg{width:100%;height:auto}h1.answers{break-before:page}section{break-inside:avoid-page}";
-
 std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps) {
-  std::string html = "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>" + xml_escaped(lesson.title) +
-                     "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + xml_escaped(lesson.title) +
-                     "</h1>\n";
-  if (const LessonLine* about = find_line(lesson.head, LessonWord::about))
-    html += "<p>" + xml_escaped(about->text) + "</p>\n";
-  for (std::size_t i = 0; i < steps.size(); ++i) html += step_html(steps[i], i + 1, false);
+  const LessonLine* about = find_line(lesson.head, LessonWord::about);
+  std::map<std::string, std::string> parts{{"title", xml_escaped(lesson.title)},
+                                           {"lead", about ? xml_escaped(about->text) : ""},
+                                           {"last", std::to_string(steps.size())}};
+  std::string& html = parts["sections"];
+  Json data = {{"steps", Json::array()}, {"figures", Json::array()}};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    data["steps"].push_back(i + 1);
+    html += step_html(steps[i], i + 1, false, data["figures"]);
+  }
   if (has_questions(steps)) html += std::string("<h1 class=\"answers\">") + answers_title + "</h1>\n";
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].asks()) html += step_html(steps[i], i + 1, true);
+    if (steps[i].asks()) html += step_html(steps[i], i + 1, true, data["figures"]);
   }
-  return html + "</body>\n</html>\n";
+  return living_page("lesson.html", std::move(parts), data);
 }
 
 }  // namespace

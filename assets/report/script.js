@@ -25,11 +25,40 @@ function show(index) {
   }
   for (const place of document.querySelectorAll('.now')) place.textContent = data.steps[now].toLocaleString('en');
   byId('slider').value = now;
-  byId('values').replaceChildren(...data.numbers[now].map(([name, value]) => {
+  if (data.numbers) byId('values').replaceChildren(...data.numbers[now].map(([name, value]) => {
     const row = document.createElement('tr');
     for (const text of [name, value]) row.insertCell().textContent = text;
     return row;
   }));
+  notes.forEach((note) => note.classList.toggle('chosen', state_of(note) === now));
+  for (const part of document.querySelectorAll('.step, .answer'))
+    part.classList.toggle('away', Number(part.dataset.step) !== now + 1 || (part.matches('.answer') && !part.matches('.open')));
+}
+
+// Notes: the recorded step that shows one, and its flag on the slider.
+const notes = [...document.querySelectorAll('.note')];
+const state_of = (note) => { const at = data.steps.findIndex((step) => step >= Number(note.dataset.step)); return at < 0 ? last : at; };
+for (const note of last > 0 ? notes : []) {
+  const flag = document.querySelector('.track').appendChild(document.createElement('button'));
+  flag.className = 'flag';
+  flag.title = note.lastChild.textContent;
+  flag.style.left = `calc(8px + (100% - 16px) * ${state_of(note) / last})`;
+  for (const one of [flag, note]) one.addEventListener('click', () => { play(false); show(state_of(note)); });
+}
+
+// A question of a lesson: the vote opens the answer.
+function vote(choice) {
+  const choices = choice.parentNode, answer = document.querySelector(`.answer[data-step="${choices.dataset.step}"]`);
+  if (answer.matches('.open')) return;
+  choice.classList.add('vote');
+  choices.children[Number(choices.dataset.correct) - 1]?.classList.add('right');
+  answer.classList.add('open');
+  show(now);
+}
+for (const choice of document.querySelectorAll('.choices li')) {
+  choice.tabIndex = 0;
+  choice.setAttribute('role', 'button');
+  choice.addEventListener('click', () => vote(choice));
 }
 
 const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
@@ -84,7 +113,7 @@ let timer = 0;
 function play(on) {
   clearInterval(timer);
   timer = 0;
-  byId('play').textContent = on ? '❚❚' : '▶';
+  if (byId('play')) byId('play').textContent = on ? '❚❚' : '▶';
   if (!on) return;
   if (now === last) show(0);
   timer = setInterval(() => now < last ? show(now + 1) : play(false), 400);
@@ -94,10 +123,14 @@ if (last > 0) {
   byId('time').hidden = false;
   byId('slider').max = last;
   byId('slider').addEventListener('input', (event) => { play(false); show(Number(event.target.value)); });
-  byId('play').addEventListener('click', () => play(!timer));
+  byId('play')?.addEventListener('click', () => play(!timer));
+  byId('next')?.addEventListener('click', () => show(now + 1));
   byId('ends').firstChild.textContent = data.steps[0].toLocaleString('en');
   byId('ends').lastChild.textContent = data.steps[last].toLocaleString('en');
   addEventListener('keydown', (event) => {
+    const choice = document.querySelector('.step:not(.away) .choices')?.children[Number(event.key) - 1];
+    if (choice) return vote(choice);
+    if (event.key === 'Enter' && event.target.matches('.choices li')) return vote(event.target);
     const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
     if (by === undefined || event.ctrlKey || event.altKey || event.metaKey || event.target.id === 'slider') return;
     play(false);
@@ -105,19 +138,19 @@ if (last > 0) {
   });
 }
 const headline = document.querySelector('.numbers');
-headline.replaceChildren(...data.numbers[last].slice(0, 3).map(([name, value]) => {
+headline?.replaceChildren(...data.numbers[last].slice(0, 3).map(([name, value]) => {
   const box = document.createElement('div');
   box.appendChild(document.createElement('b')).textContent = value;
   box.appendChild(document.createElement('small')).textContent = name;
   return box;
 }));
-byId('copy').hidden = !navigator.clipboard;
-byId('copy').addEventListener('click', () => navigator.clipboard.writeText(byId('command').textContent));
-byId('save').hidden = !data.recipe;
-byId('save').addEventListener('click', () => {
+if (byId('copy')) byId('copy').hidden = !navigator.clipboard;
+byId('copy')?.addEventListener('click', () => navigator.clipboard.writeText(byId('command').textContent));
+if (byId('save')) byId('save').hidden = !data.recipe;
+byId('save')?.addEventListener('click', () => {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([JSON.stringify(data.recipe, null, 2)], {type: 'application/json'}));
   link.download = data.file;
   link.click();
 });
-show(last);
+show(data.numbers ? last : 0);

@@ -83,27 +83,6 @@ struct Readings {
 
 bool is_over_training(const Figure& figure) { return figure.x.label == "step"; }
 
-/// The figure as a picture with its readings; over the training also with the places of `steps`.
-Json drawn(const Figure& figure, const std::vector<std::int64_t>& steps) {
-  constexpr double width_mm = 136, text_pt = 9;  // 12 pixels in a column of 516
-  const PageSize column = page_size(SizePreset::one_column, figure);
-  FigureGeometry geometry;
-  const std::string svg =
-      html_picture(figure, {width_mm, column.height_mm * width_mm / column.width_mm, text_pt, false}, &geometry);
-  Readings readings{geometry};
-  for (const Series& series : figure.series) std::visit(readings, series);
-  Json cursors = Json::array();
-  for (const std::int64_t step : steps) cursors.push_back(geometry.x.to_canvas(static_cast<double>(step)));
-  const Rect& plot = geometry.plot;
-  return {{"svg", svg},
-          {"plot", {plot.x, plot.y, plot.width, plot.height}},
-          {"x", axis_json(figure.x)},
-          {"y", axis_json(figure.y)},
-          {"groups", readings.groups},
-          {"map", readings.map},
-          {"cursors", is_over_training(figure) ? cursors : Json()}};
-}
-
 /// Pairs of name and text; what was not measured is left out.
 Json numbers_at(const Observation& o) {
   const std::string share = o.measures.quality == "accuracy" ? "%" : "";
@@ -156,7 +135,6 @@ std::string recipe_rows(const Observation& o) {
     if (!is_layer_setting(setting.key))
       rows += row_html(setting.label, number_text(setting.value) + " " + setting.unit);
   }
-  for (const RunNote& note : o.notes) rows += row_html("note, step " + grouped_number(note.step), note.text);
   return rows + row_html("seed", std::to_string(o.seed)) + row_html("computed on", o.device);
 }
 
@@ -173,6 +151,33 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
 }
 
 }  // namespace
+
+nlohmann::ordered_json living_figure(const Figure& figure, const std::vector<std::int64_t>& steps) {
+  constexpr double width_mm = 136, text_pt = 9;  // 12 pixels in a column of 516
+  const PageSize column = page_size(SizePreset::one_column, figure);
+  FigureGeometry geometry;
+  const std::string svg =
+      html_picture(figure, {width_mm, column.height_mm * width_mm / column.width_mm, text_pt, false}, &geometry);
+  Readings readings{geometry};
+  for (const Series& series : figure.series) std::visit(readings, series);
+  Json cursors = Json::array();
+  for (const std::int64_t step : steps) cursors.push_back(geometry.x.to_canvas(static_cast<double>(step)));
+  const Rect& plot = geometry.plot;
+  return {{"svg", svg},
+          {"plot", {plot.x, plot.y, plot.width, plot.height}},
+          {"x", axis_json(figure.x)},
+          {"y", axis_json(figure.y)},
+          {"groups", readings.groups},
+          {"map", readings.map},
+          {"cursors", is_over_training(figure) ? cursors : Json()}};
+}
+
+std::string living_page(const std::string& page, std::map<std::string, std::string> parts, const Json& data) {
+  for (const EmbeddedText& text : report_texts()) parts[text.name] = text.json;
+  std::string& packed = parts["data"] = data.dump();
+  for (std::size_t at = 0; (at = packed.find('<', at)) != std::string::npos;) packed.replace(at, 1, "\\u003c");
+  return filled(parts.at(page), parts);
+}
 
 ReportPage::ReportPage(std::vector<const PlotKind*> plots, const ModelSummary& model)
     : plots_(std::move(plots)), is_all_(!plots_.empty()) {
@@ -195,7 +200,7 @@ void ReportPage::record(const Observation& observation, bool is_last) {
     auto& moving = figures_[figure.id];
     moving["caption"] = caption;
     if (is_over_training(figure) && !is_last) continue;
-    const Json state = drawn(figure, steps_);
+    const Json state = living_figure(figure, steps_);
     do moving["states"].push_back(state);  // also for steps before the figure was there
     while (!is_over_training(figure) && moving["states"].size() < steps_.size());
   }
@@ -207,16 +212,17 @@ std::string ReportPage::html(const Observation& last, const std::string& program
   Json data = {{"steps", steps_}, {"numbers", numbers_}, {"figures", Json::array()}, {"file", file}};
   if (!last.folder) data["recipe"] = Json::parse(last.recipe);
   std::map<std::string, std::string> parts;
-  for (const EmbeddedText& text : report_texts()) parts[text.name] = text.json;
   for (const auto& [id, moving] : figures_.items()) {
     if (!moving.contains("states")) continue;
     data["figures"].push_back(moving["states"]);
     parts["figures"] += "<figure><div class=\"picture\">" + moving["states"].back()["svg"].get<std::string>() +
                         "</div><figcaption>" + moving["caption"].get<std::string>() + "</figcaption></figure>\n";
   }
+  parts["notes"] = last.notes.empty() ? "" : "<h2>Notes</h2>";
+  for (const RunNote& note : last.notes)
+    parts["notes"] += "<div class=\"note\" data-step=\"" + std::to_string(note.step) + "\"><small>step " +
+                      grouped_number(note.step) + "</small>" + xml_escaped(note.text) + "</div>";
   for (const Json& row : numbers_.back()) parts["number_rows"] += row_html(row[0], row[1]);
-  std::string& packed = parts["data"] = data.dump();
-  for (std::size_t at = 0; (at = packed.find('<', at)) != std::string::npos;) packed.replace(at, 1, "\\u003c");
   parts["title"] = xml_escaped("What " + name + " remembers");
   parts["lead"] = xml_escaped("A model of " + grouped_number(last.model.parameters) + " parameters after " + step +
                               " steps. " + last.title);
@@ -225,7 +231,7 @@ std::string ReportPage::html(const Observation& last, const std::string& program
   parts["command"] = xml_escaped("afterglow report " + (last.folder ? name : file) + " --out " + word + ".html");
   parts["made"] = xml_escaped("The weights of step " + step + " have the checksum " + last.checksum + ". Made with " +
                               program + ".");
-  return filled(parts["page.html"], parts);
+  return living_page("page.html", std::move(parts), data);
 }
 
 std::vector<std::int64_t> spread_steps(const std::vector<std::int64_t>& all, std::size_t count) {

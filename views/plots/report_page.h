@@ -1,5 +1,7 @@
 // The page of `afterglow report` and of the window's button: figures that move over the recorded steps, in one file.
 #pragma once
+#include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 
 namespace afterglow {
 
+struct Figure;
 struct PlotKind;  // views/plots/plot_kinds.h
 
 class ReportPage {
@@ -31,6 +34,13 @@ class ReportPage {
   nlohmann::ordered_json figures_;  ///< by id: the caption and the states, one for each step or one for all
 };
 
+/// A figure as the script of a page draws it, with what the cursor reads, and in curves over the training the places of
+/// the steps.
+nlohmann::ordered_json living_figure(const Figure& figure, const std::vector<std::int64_t>& steps = {});
+/// A page of assets/report in which each {{name}} is a part; `data` is what its script reads.
+std::string living_page(const std::string& page, std::map<std::string, std::string> parts,
+                        const nlohmann::ordered_json& data);
+
 /// At most `count` of these steps at even distances, with the last one.
 std::vector<std::int64_t> spread_steps(const std::vector<std::int64_t>& all, std::size_t count);
 
@@ -40,7 +50,10 @@ struct ReportTour {
   std::vector<std::int64_t> steps;
   std::string file;
   std::int64_t present = 0;
-  bool was_running = false, has_begun = false;
+  bool was_running = false;
+  double began = 0;                    ///< when, in the window's time
+  std::size_t begun = 0;               ///< steps that the window has gone to
+  std::future<std::string> drawing{};  ///< of the last one on another thread; after all a sentence about the file
 };
 
 }  // namespace afterglow
