@@ -17,8 +17,6 @@
 #include "app/lessons/lesson_options.h"
 #include "app/shell/shell_texts.h"
 #include "app/window/window.h"
-#include "core/engine/recipe/lesson.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/embedded_text.h"
@@ -26,6 +24,8 @@
 #include "core/io/folders.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
+#include "core/recipe/lesson.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 

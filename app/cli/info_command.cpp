@@ -7,11 +7,11 @@
 #include "app/cli/version.h"
 #include "app/window/window.h"
 #include "core/engine/session/kept_runs.h"
-#include "core/engine/studies/table.h"
 #include "core/engine/training/objective.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "core/models/checkpoints/model_plan.h"
+#include "core/studies/table.h"
 #include "gpu/cuda.h"
 #include "views/plots/plot_kinds.h"
 

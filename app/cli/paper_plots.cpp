@@ -5,11 +5,11 @@
 #include <array>
 
 #include "core/engine/analyses/costs/layer_costs.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/named.h"
 #include "core/io/number_text.h"
+#include "core/recipe/recipe.h"
 #include "views/figures/studies/paper_figures.h"
 
 namespace afterglow {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/studies/solver_studies.h"
 #include "core/figure/figure.h"
+#include "core/studies/solver_studies.h"
 
 namespace afterglow {
 

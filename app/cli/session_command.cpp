@@ -13,11 +13,11 @@
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "app/cli/version.h"
-#include "core/engine/remote/remote.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/io/child_process.h"
 #include "core/io/error.h"
 #include "core/io/wording.h"
+#include "core/remote/remote.h"
 
 namespace afterglow {
 namespace {

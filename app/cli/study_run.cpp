@@ -10,13 +10,13 @@
 #include "app/cli/start.h"
 #include "app/ranks/started_ranks.h"
 #include "core/backend/parallel.h"
-#include "core/engine/studies/recipe_runner.h"
 #include "core/engine/training/trainer.h"
 #include "core/figure/files/figure_files.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/temporary_file.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
+#include "core/studies/recipe_runner.h"
 #include "gpu/cuda.h"
 
 namespace afterglow {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "core/engine/studies/recipe_run.h"
+#include "core/engine/sweeps/recipe_run.h"
 #include "core/figure/figure.h"
 
 namespace afterglow {

@@ -4,10 +4,10 @@
 
 #include "app/cli/start.h"
 #include "app/cli/study_run.h"
-#include "core/engine/recipe/recipe.h"
-#include "core/engine/studies/sweep.h"
+#include "core/engine/sweeps/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/json_file.h"
+#include "core/recipe/recipe.h"
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {

@@ -4,8 +4,8 @@
 
 #include "app/cli/start.h"
 #include "app/cli/study_run.h"
-#include "core/engine/studies/table.h"
 #include "core/io/json_file.h"
+#include "core/studies/table.h"
 #include "views/figures/studies/sweep_figures.h"
 
 namespace afterglow {

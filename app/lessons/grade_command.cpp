@@ -6,7 +6,7 @@
 #include "app/cli/start.h"
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
-#include "core/engine/recipe/lesson_lines.h"
+#include "core/recipe/lesson_lines.h"
 
 namespace afterglow {
 namespace {

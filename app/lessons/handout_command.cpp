@@ -9,7 +9,6 @@
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
 #include "app/window/window.h"
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/figure/axis.h"
 #include "core/figure/files/page_writer.h"
 #include "core/figure/files/svg_writer.h"
@@ -17,6 +16,7 @@
 #include "core/figure/math/math_text.h"
 #include "core/figure/math/text_flow.h"
 #include "core/io/number_text.h"
+#include "core/recipe/lesson_lines.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/report_page.h"
 

@@ -8,8 +8,8 @@
 
 #include "core/backend/host_memory.h"
 #include "core/engine/analyses/solvers/solver_view.h"
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/io/json_file.h"
+#include "core/recipe/lesson_lines.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
 

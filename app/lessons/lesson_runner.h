@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "core/engine/observation/run_numbers.h"
-#include "core/engine/recipe/lesson.h"
-#include "core/engine/recipe/lesson_condition.h"
-#include "core/engine/recipe/lesson_plan.h"
 #include "core/engine/session/mailbox.h"
 #include "core/engine/session/session_worker.h"
+#include "core/recipe/lesson.h"
+#include "core/recipe/lesson_condition.h"
+#include "core/recipe/lesson_plan.h"
 #include "views/figures/selection.h"
 #include "views/figures/training/curve_store.h"
 

@@ -4,7 +4,7 @@
 
 #include "app/cli/paper_plots.h"
 #include "app/shell/shell_texts.h"
-#include "core/engine/studies/table.h"
+#include "core/studies/table.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

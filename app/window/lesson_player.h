@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "core/engine/recipe/command.h"
+#include "core/recipe/command.h"
 #include "views/frame/page_state.h"
 
 namespace afterglow {

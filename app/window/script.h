@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/recipe/command.h"
+#include "core/recipe/command.h"
 
 namespace afterglow {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "core/engine/recipe/journal.h"
+#include "core/recipe/journal.h"
 #include "views/frame/page_state.h"
 
 namespace afterglow {

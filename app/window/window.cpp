@@ -7,11 +7,11 @@
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/window/window_loop.h"
-#include "core/engine/remote/remote.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/terminal_text.h"
+#include "core/remote/remote.h"
 #include "views/page/page.h"
 
 namespace afterglow {

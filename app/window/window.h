@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/remote/wire.h"
 #include "core/engine/session/session.h"
+#include "core/remote/wire.h"
 
 namespace afterglow {
 

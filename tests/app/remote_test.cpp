@@ -1,5 +1,5 @@
 // A session in another process as the window has it: the same numbers as here, through every loss of the line.
-#include "core/engine/remote/remote.h"
+#include "core/remote/remote.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"
+#include "core/recipe/recipe.h"
 #include "gpu/runtime/hopper_kernels.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/support/host_values.h"

@@ -16,7 +16,7 @@
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
-#include "core/engine/remote/fields.h"
+#include "core/remote/fields.h"
 
 namespace afterglow {
 namespace {

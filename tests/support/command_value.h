@@ -2,7 +2,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/command.h"
+#include "core/recipe/command.h"
 
 namespace afterglow {
 

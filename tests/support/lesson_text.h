@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "core/engine/recipe/lesson.h"
+#include "core/recipe/lesson.h"
 
 namespace afterglow {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "app/window/lesson_player.h"
-#include "core/engine/recipe/lesson_plan.h"
+#include "core/recipe/lesson_plan.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/page/page.h"

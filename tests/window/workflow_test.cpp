@@ -6,11 +6,11 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/engine/recipe/run_notes.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/engine/training/saved/snapshot.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
+#include "core/recipe/run_notes.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/support/folders.h"
 #include "tests/window/virtual_display.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 

@@ -1,7 +1,7 @@
 // Notes appear and fade; the rest of the page's state is plain values.
 #include "views/frame/page_state.h"
 
-#include "core/engine/recipe/lesson_lines.h"
+#include "core/recipe/lesson_lines.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

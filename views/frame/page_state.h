@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/command.h"
-#include "core/engine/recipe/lesson.h"
-#include "core/engine/recipe/lesson_condition.h"
 #include "core/figure/canvas.h"
+#include "core/recipe/command.h"
+#include "core/recipe/lesson.h"
+#include "core/recipe/lesson_condition.h"
 #include "views/figures/plot_reading.h"
 #include "views/figures/selection.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/recipe/lesson_plan.h"
 #include "core/figure/math/text_flow.h"
+#include "core/recipe/lesson_plan.h"
 
 namespace afterglow {
 namespace {

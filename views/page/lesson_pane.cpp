@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "core/engine/recipe/lesson_plan.h"
 #include "core/figure/axis.h"
+#include "core/recipe/lesson_plan.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"

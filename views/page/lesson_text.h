@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/figure/math/text_flow.h"
+#include "core/recipe/lesson_lines.h"
 #include "views/frame/frame.h"
 
 namespace afterglow {

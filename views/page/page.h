@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 #include "views/frame/frame.h"
 
 namespace afterglow {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/lesson_condition.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
+#include "core/recipe/lesson_condition.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/engine/recipe/lesson.h"
+#include "core/recipe/lesson.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
 #include "views/plots/families.h"

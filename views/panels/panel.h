@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 #include "views/frame/frame.h"
 #include "views/widgets/plot_widget.h"
 #include "views/widgets/widgets.h"

@@ -7,13 +7,13 @@
 #include <map>
 
 #include "core/engine/observation/run_numbers.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
 #include "core/figure/files/svg_writer.h"
 #include "core/figure/files/xml_text.h"
 #include "core/io/embedded_text.h"
 #include "core/io/number_text.h"
+#include "core/recipe/recipe.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/plot_kinds.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/command.h"
+#include "core/recipe/command.h"
 
 namespace afterglow {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/session.h"
 #include "core/engine/training/trainer.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 

@@ -1,8 +1,8 @@
 // Summaries of the figures, and the lesson's text without its layout.
 #include "app/window/accessibility/spoken_page.h"
 
-#include "core/engine/recipe/lesson_lines.h"
 #include "core/figure/summary.h"
+#include "core/recipe/lesson_lines.h"
 
 namespace afterglow {
 namespace {

@@ -5,12 +5,12 @@
 
 #include "app/window/commands/window_commands.h"
 #include "core/engine/observation/paper_claim.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/figure/files/page_writer.h"
 #include "core/figure/summary.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
+#include "core/recipe/recipe.h"
 #include "views/panels/panel.h"
 #include "views/widgets/formula_cards.h"
 

@@ -4,10 +4,10 @@
 
 #include "app/window/commands/window_commands.h"
 #include "app/window/lesson_player.h"
-#include "core/engine/recipe/lesson_lines.h"
-#include "core/engine/recipe/lesson_plan.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/recipe/lesson_lines.h"
+#include "core/recipe/lesson_plan.h"
 
 namespace afterglow {
 namespace {

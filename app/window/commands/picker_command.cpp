@@ -5,15 +5,15 @@
 #include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
-#include "core/engine/recipe/lesson.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/session/kept_runs.h"
-#include "core/engine/studies/table.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
+#include "core/recipe/lesson.h"
+#include "core/recipe/recipe.h"
+#include "core/studies/table.h"
 #include "views/figures/semantic_colours.h"
 
 namespace afterglow {

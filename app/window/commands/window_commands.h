@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/engine/recipe/command.h"
+#include "core/recipe/command.h"
 #include "views/frame/frame.h"
 
 namespace afterglow {

@@ -5,9 +5,9 @@
 
 #include "core/engine/inspection/intervention_runner.h"
 #include "core/engine/inspection/sequence_pair.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/recipe/recipe.h"
 #include "core/tasks/token_ids.h"
 #include "core/tasks/token_labels.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/engine/recipe/command.h"
-#include "core/engine/recipe/inspection_setup.h"
+#include "core/recipe/command.h"
+#include "core/recipe/inspection_setup.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {

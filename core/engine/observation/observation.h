@@ -10,11 +10,11 @@
 
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/curve.h"
-#include "core/engine/recipe/journal.h"
-#include "core/engine/recipe/run_notes.h"
 #include "core/io/training_log.h"
 #include "core/layers/layer_traits.h"
 #include "core/layers/step_picture.h"
+#include "core/recipe/journal.h"
+#include "core/recipe/run_notes.h"
 #include "core/tasks/token_role.h"
 
 namespace afterglow {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/lesson_condition.h"
+#include "core/recipe/lesson_condition.h"
 
 namespace afterglow {
 

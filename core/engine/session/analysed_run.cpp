@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/io/named.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/command.h"
+#include "core/recipe/command.h"
 
 namespace afterglow {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/command.h"
 #include "core/io/folders.h"
+#include "core/recipe/command.h"
 
 namespace afterglow {
 

@@ -1,7 +1,7 @@
 // Which curves and checksums are kept.
 #include "core/engine/session/run_archive.h"
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

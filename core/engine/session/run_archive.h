@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 

@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/session/session_worker.h"
 #include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors.h"
 #include "core/io/wording.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

@@ -5,12 +5,12 @@
 #include <new>
 #include <optional>
 
-#include "core/engine/recipe/recipe.h"
-#include "core/engine/recipe/run_notes.h"
 #include "core/engine/session/arriving_model.h"
 #include "core/io/atomic_file.h"
 #include "core/io/folders.h"
 #include "core/models/checkpoints/checkpoint.h"
+#include "core/recipe/recipe.h"
+#include "core/recipe/run_notes.h"
 
 namespace afterglow {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/engine/observation/run_numbers.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/io/field_table.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/trainer.h"
+#include "core/recipe/inspection_setup.h"
 
 namespace afterglow {
 

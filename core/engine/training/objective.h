@@ -11,8 +11,8 @@
 
 #include "core/autograd/tape.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/models/model.h"
+#include "core/recipe/recipe.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {

@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/trainer.h"
+#include "core/recipe/inspection_setup.h"
 
 namespace afterglow {
 

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/session/session.h"
+#include "core/recipe/recipe.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 

@@ -94,7 +94,7 @@ TEST(Architecture, FoldersAreThoseOfTheTable) {
   EXPECT_EQ(folder_of("views/figures/training/losses.h"), "views/figures");
   EXPECT_EQ(folder_of("views/analyses/spectra/spectrum_panels.cpp"), "views/panels");
   EXPECT_EQ(folder_of("gpu/ops/a.cu"), "gpu");
-  EXPECT_EQ(folder_of("core/engine/recipe/recipe.h"), "core/engine/recipe");
+  EXPECT_EQ(folder_of("core/engine/training/saved/snapshot.h"), "core/engine/training");
   EXPECT_EQ(folder_of("core/engine/x.h"), "");
   EXPECT_EQ(folder_of("core/cellar/x.h"), "");
   EXPECT_EQ(folder_of("main.cpp"), "");
@@ -119,6 +119,13 @@ TEST(Architecture, IncludesPointDown) {
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/inspection/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
   EXPECT_THAT(planted("core/engine/training/a.cpp", "#include \"core/engine/inspection/observer.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/studies/a.cpp", "#include \"core/engine/training/trainer.h\""), IsEmpty());
+  EXPECT_THAT(planted("core/engine/analyses/a.cpp", "#include \"core/studies/table.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/engine/session/a.cpp", "#include \"core/remote/remote.h\""),
+              ElementsAre(HasSubstr("points up")));
+  EXPECT_THAT(planted("core/recipe/a.cpp", "#include \"core/engine/observation/observation.h\""),
               ElementsAre(HasSubstr("points up")));
   EXPECT_THAT(planted("core/engine/session/a.cpp", "  #  include  \"app/main.h\""),
               ElementsAre(HasSubstr("points up")));

@@ -39,16 +39,17 @@ std::map<std::string, Texts> made_folders() {
       {"core/tasks", {"core/random", "core/io", "core/text"}},
       {"gpu", {"core/backend", "core/tensor", "core/random", "core/io"}},
   };
-  Texts engine = below_engine;
+  Texts engine = with({"core/recipe"}, below_engine);
+  table["core/recipe"] = below_engine;
   for (const char* folder :
-       {"recipe", "observation", "training", "inspection", "causes", "studies", "session", "analyses", "remote"}) {
-    const std::string name = std::string("core/engine/") + folder;
-    table[name] = engine;
-    engine.push_back(name);
+       {"core/engine/observation", "core/engine/training", "core/engine/inspection", "core/engine/causes",
+        "core/engine/sweeps", "core/engine/session", "core/engine/analyses", "core/studies", "core/remote"}) {
+    table[folder] = engine;
+    engine.push_back(folder);
   }
   // Figures and rows of plots know one another; above them the rooms of the window, in this order.
-  Texts views = {"core/figure",   "core/engine/recipe", "core/engine/observation",
-                 "views/figures", "views/plots",        "views/analyses"};
+  Texts views = {"core/figure",   "core/recipe", "core/engine/observation",
+                 "views/figures", "views/plots", "views/analyses"};
   for (const char* folder : {"figures", "plots", "analyses", "look", "frame", "widgets", "panels", "page"}) {
     const std::string name = std::string("views/") + folder;
     table[name] = views;

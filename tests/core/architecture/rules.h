@@ -10,7 +10,7 @@ struct Source {
   std::string text;
 };
 
-/// The folder of a path in the table of layers, e.g. "core/figure", "core/engine/recipe" or "views"; "" outside of all
+/// The folder of a path in the table of layers, e.g. "core/figure", "core/recipe" or "views"; "" outside of all
 /// of them.
 std::string folder_of(const std::string& path);
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/error.h"
+#include "core/recipe/inspection_setup.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {

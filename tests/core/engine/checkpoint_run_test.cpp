@@ -6,12 +6,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/engine/session/arriving_model.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"
 #include "core/models/checkpoints/checkpoint.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 #include "tests/core/io/temporary_folder.h"
 
 namespace afterglow {

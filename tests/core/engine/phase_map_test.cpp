@@ -6,7 +6,7 @@
 
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/session/analysed_run.h"
-#include "core/engine/studies/sweep.h"
+#include "core/engine/sweeps/sweep.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/json_file.h"
 #include "tests/core/engine/small_recipe.h"

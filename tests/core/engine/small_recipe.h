@@ -2,7 +2,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // Sweeps: axes as they are written, the runs of the grid, numbers of a trained run, and messages about mistakes.
-#include "core/engine/studies/sweep.h"
+#include "core/engine/sweeps/sweep.h"
 
 #include <gmock/gmock.h>
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/io/error.h"
 #include "core/layers/host_values.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

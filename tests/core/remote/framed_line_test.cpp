@@ -1,5 +1,5 @@
 // Messages over pipes: whole, in order, after any greeting; and lengths that a hostile peer makes up.
-#include "core/engine/remote/framed_line.h"
+#include "core/remote/framed_line.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Every member of everything that travels, shared parts, growing curves, and bytes of a hostile peer.
-#include "core/engine/remote/wire.h"
+#include "core/remote/wire.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@
 #include "core/engine/observation/curve.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
-#include "core/engine/remote/fields.h"
 #include "core/random/random.h"
+#include "core/remote/fields.h"
 #include "tests/support/counted_allocations.h"
 
 namespace afterglow {

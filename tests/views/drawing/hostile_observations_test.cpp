@@ -6,9 +6,9 @@
 
 #include <cstdlib>
 
-#include "core/engine/remote/wire.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
+#include "core/remote/wire.h"
 #include "tests/support/changed_observation.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"

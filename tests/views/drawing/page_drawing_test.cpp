@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/layers/layer_kind.h"
+#include "core/recipe/recipe.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/analyses/spectra/spectrum_figures.h"

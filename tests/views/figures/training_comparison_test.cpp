@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/recipe/recipe.h"
+#include "core/recipe/recipe.h"
 #include "tests/views/figures/figure_parts.h"
 #include "views/figures/studies/paper_figures.h"
 #include "views/figures/training/training_figures.h"

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/figure/axis.h"
 #include "core/figure/contour.h"
 #include "core/figure/palette.h"
 #include "core/io/number_text.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

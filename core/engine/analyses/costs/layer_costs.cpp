@@ -162,7 +162,7 @@ bool CostMeasurement::read_on(const Work& work) {
   return false;
 }
 
-CostView layer_costs(const CostPlan& plan, const StudyProgress& progress) {
+CostView layer_costs(const CostPlan& plan, const std::function<void(double)>& progress) {
   CostMeasurement measurement(plan);
   while (measurement.advance()) progress(measurement.share_done());
   progress(1);

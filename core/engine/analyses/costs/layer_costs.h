@@ -1,11 +1,11 @@
 // Echo's table 1, measured: costs of attention, Mamba-2 and SKA over the length of the sequence.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "core/engine/analyses/costs/cost_view.h"
-#include "core/engine/studies/solver_studies.h"
 
 namespace afterglow {
 
@@ -50,7 +50,7 @@ class CostMeasurement {
   std::shared_ptr<const CostView> view_;
 };
 
-/// Measures everything at once.
-CostView layer_costs(const CostPlan& plan, const StudyProgress& progress);
+/// Measures everything at once; calls `progress` with the finished share.
+CostView layer_costs(const CostPlan& plan, const std::function<void(double)>& progress);
 
 }  // namespace afterglow

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/engine/analyses/forces/forces_view.h"
-#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/saved/model_copy.h"
 #include "core/engine/training/training_run.h"
+#include "core/recipe/inspection_setup.h"
 
 namespace afterglow {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/engine/observation/observation.h"
-#include "core/engine/recipe/inspection_setup.h"
+#include "core/recipe/inspection_setup.h"
 
 namespace afterglow {
 

@@ -7,7 +7,7 @@
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/stop_condition.h"
-#include "core/engine/studies/recipe_run.h"
+#include "core/engine/sweeps/recipe_run.h"
 #include "core/io/error.h"
 
 namespace afterglow {

@@ -6,7 +6,7 @@
 
 #include "core/engine/analyses/requested_study.h"
 #include "core/engine/analyses/studies/studies_view.h"
-#include "core/engine/studies/sweep.h"
+#include "core/engine/sweeps/sweep.h"
 #include "core/io/error.h"
 #include "core/tasks/task.h"
 

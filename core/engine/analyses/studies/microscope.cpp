@@ -8,7 +8,7 @@
 #include "core/engine/analyses/requested_study.h"
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/causes/hook_passes.h"
-#include "core/engine/studies/recipe_run.h"
+#include "core/engine/sweeps/recipe_run.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"

@@ -6,11 +6,11 @@
 
 #include "core/engine/analyses/requested_study.h"
 #include "core/engine/analyses/studies/studies_view.h"
-#include "core/engine/recipe/recipe.h"
-#include "core/engine/studies/sweep.h"
+#include "core/engine/sweeps/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

@@ -1,8 +1,8 @@
 // State patching: the state of the clean sequence in the corrupted one, and the resulting answer.
 #pragma once
 #include "core/engine/observation/causes_view.h"
-#include "core/engine/recipe/inspection_setup.h"
 #include "core/engine/training/trainer.h"
+#include "core/recipe/inspection_setup.h"
 
 namespace afterglow {
 

@@ -9,13 +9,13 @@
 #include <regex>
 #include <set>
 
-#include "core/engine/recipe/recipe.h"
 #include "core/io/arrays/mapped_tensors.h"
 #include "core/io/atomic_file.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/models/checkpoints/checkpoint.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {

@@ -1,0 +1,89 @@
+// Reads the table of commands from assets/commands and assets/analyses.
+#include "core/recipe/command.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/io/embedded_text.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+
+namespace afterglow {
+
+/// The files of assets/commands, one for each CommandTarget.
+std::span<const EmbeddedText> command_texts();
+/// The files of assets/analyses, each with the texts of one analysis.
+std::span<const EmbeddedText> analysis_texts();
+
+namespace {
+
+using nlohmann::json;
+
+/// Refers to the texts of `row`, which must outlive it.
+CommandSpec spec_of(const json& row, CommandTarget target) {
+  const auto text = [&](const char* key, std::string_view usual) {
+    return row.contains(key) ? std::string_view(row[key].get_ref<const std::string&>()) : usual;
+  };
+  return {text("name", ""),
+          target,
+          text("title", ""),
+          text("keys", ""),
+          text("example", "{}"),
+          text("meaning", ""),
+          row.value("is_control", false),
+          row.value("edits_inspection", false)};
+}
+
+std::vector<CommandSpec> read_table() {
+  static std::vector<json> files;
+  std::vector<CommandSpec> table;
+  for (const EmbeddedText& file : command_texts()) files.push_back(json::parse(file.json));
+  for (const EmbeddedText& file : analysis_texts()) {
+    for (const json& row : json::parse(file.json).value("commands", json::array())) files.front().push_back(row);
+  }
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const CommandTarget target =
+        std::string_view(command_texts()[i].name) == "engine" ? CommandTarget::engine : CommandTarget::window;
+    for (const json& row : files[i]) table.push_back(spec_of(row, target));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::span<const CommandSpec> command_table() {
+  static const std::vector<CommandSpec> table = read_table();
+  return table;
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  for (const CommandSpec& spec : command_table()) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
+bool edits_inspection(std::string_view name) {
+  const CommandSpec* spec = find_command(name);
+  return spec != nullptr && spec->edits_inspection;
+}
+
+bool is_live(const Command& command) {
+  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return set->is_live;
+  if (const auto* move = std::get_if<MoveMode>(&command.typed)) return move->is_live;
+  const json value = json::parse(command.value, nullptr, false);
+  return value.is_object() && get_bool(value, "live", false, command.name);
+}
+
+Command parse_command(const nlohmann::json& json) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string())
+    throw Error(ExitCode::bad_input, "a command is an object with a \"name\", such as {\"name\": \"run\"}; got ",
+                json.dump().substr(0, 80));
+  Command command{json["name"].get<std::string>(), json.value("value", nlohmann::json::object()).dump()};
+  if (!find_command(command.name))
+    throw Error(ExitCode::bad_input, "there is no command \"", command.name,
+                "\"; `afterglow info --json` lists them all");
+  return command;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,245 @@
+// Reads and writes interventions as commands.
+#include "core/recipe/interventions.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/recipe/inspection_setup.h"
+
+namespace afterglow {
+namespace {
+
+using nlohmann::json;
+
+constexpr double max_modulus = 4, max_gamma = 4, max_eta = 100, max_ridge = 1e6;
+constexpr std::int64_t max_power = 64;
+
+/// The layer that the value names. Without `is_about_modes` only layers with fitted operators are eligible, which have
+/// powers, ridges, gains and heads; modes can be learned as well.
+const InterventionTarget& meant_layer(const json& value, const std::vector<InterventionTarget>& layers,
+                                      bool is_about_modes, const std::string& where) {
+  const bool is_any = !value.contains("layer");
+  const json wanted = is_any ? json() : value["layer"];
+  const InterventionTarget* first = nullptr;
+  std::string names;
+  for (const InterventionTarget& layer : layers) {
+    if (layer.has_learned_modes && !is_about_modes) continue;
+    if (!first || (first->has_learned_modes && !layer.has_learned_modes)) first = &layer;
+    const bool is_named = wanted.is_string() && (wanted == layer.label || wanted == layer.scope);
+    if (is_named || (wanted.is_number_integer() && wanted == layer.layer)) return layer;
+    names += (names.empty() ? "" : ", ") + std::to_string(layer.layer) + " (" + layer.label + ")";
+  }
+  const std::string kinds = is_about_modes ? "ska layer or Koopman MLP" : "ska layer";
+  if (!first) throw Error(ExitCode::bad_input, where, ": this model has no ", kinds, " to override");
+  if (is_any) return *first;
+  throw Error(ExitCode::bad_input, where, ": layer ", wanted.dump(), " is no ", kinds, " of this model; choose ",
+              names);
+}
+
+/// Modes by their numbers or by their index in the list.
+struct MeantModes {
+  bool are_numbers;
+  const char* key;
+};
+
+MeantModes meant_modes(const json& value, const InterventionTarget& of, const std::string& where) {
+  if (value.contains("mode") && value.contains("number"))
+    throw Error(ExitCode::bad_input, where,
+                R"(: give the mode's "number" or "mode", its place by modulus, not both of them)");
+  const bool is_place = value.contains("mode");
+  return {!is_place && !of.has_learned_modes, is_place ? "mode" : "number"};
+}
+
+ModeEdit& edit_of(HeadIntervention& head, bool is_number, int mode) {
+  ModeEdit& edit = head.modes[{is_number, mode}];
+  edit.mode = mode;
+  edit.is_number = is_number;
+  return edit;
+}
+
+/// Throws for a mode that the model lacks.
+ModeEdit& edit_of(Interventions& changed, const ModeName& name, const std::vector<InterventionTarget>& layers) {
+  const auto of = std::ranges::find(layers, name.layer, &InterventionTarget::layer);
+  const auto is_among = [](int i, int count) { return i >= 0 && i < count; };
+  if (of == layers.end() || !is_among(name.head, of->heads) || !is_among(name.mode, of->rank))
+    throw Error(ExitCode::bad_input, "this model has no mode ", name.mode, " in that head");
+  return edit_of(changed.layers[name.layer].heads[name.head], name.is_number && !of->has_learned_modes, name.mode);
+}
+
+/// One index, or all of them for -1 or an absent key.
+std::vector<int> meant_indices(const json& value, const char* key, int count, const std::string& where) {
+  const std::int64_t one = get_integer(value, key, -1, -1, count - 1, where);
+  if (one >= 0) return {static_cast<int>(one)};
+  std::vector<int> all(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) all[static_cast<std::size_t>(i)] = i;
+  return all;
+}
+
+/// The number under "to"; nothing for null, which removes an override.
+std::optional<double> wanted_number(const json& value, double least, double most, const std::string& where) {
+  if (value.contains("to") && value["to"].is_null()) return std::nullopt;
+  return get_number(value, "to", std::nullopt, least, most, where);
+}
+
+void override_number(LayerIntervention& layer, const json& value, const InterventionTarget& of,
+                     const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "key", "to", "live"}, where);
+  const std::string key = get_choice(value, "key", {"K", "ridge", "gamma", "eta"}, std::nullopt, where);
+  if (key == "K") {
+    layer.power.reset();
+    if (wanted_number(value, 0, static_cast<double>(max_power), where))
+      layer.power = static_cast<int>(get_integer(value, "to", std::nullopt, 0, max_power, where));
+  } else if (key == "ridge") {
+    layer.ridge = wanted_number(value, 0, max_ridge, where);
+  } else {
+    const std::optional<double> number =
+        key == "gamma" ? wanted_number(value, 0, max_gamma, where) : wanted_number(value, -max_eta, max_eta, where);
+    for (const int head : meant_indices(value, "head", of.heads, where))
+      (key == "gamma" ? layer.heads[head].gamma : layer.heads[head].eta) = number;
+  }
+}
+
+constexpr const char* roles[] = {"filler", "facts", "question"};  // as Example::context counts them
+
+/// Paints tokens, or all of a role, with a weight in the layer's sums; null leaves them to its mask again.
+void weigh_tokens(LayerIntervention& layer, const json& value, const InterventionTarget&, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "token", "tokens", "role", "to", "live"}, where);
+  if (value.contains("token") + value.contains("tokens") + value.contains("role") != 1)
+    throw Error(ExitCode::bad_input, where, R"(: give one of "token", "tokens" and "role")");
+  const std::optional<double> weight = wanted_number(value, 0, 1, where);
+  const auto paint = [&](std::map<int, double>& weights, int one) {
+    weights.erase(one);
+    if (weight) weights.emplace(one, *weight);
+  };
+  if (value.contains("role"))
+    return paint(layer.weights.roles, get_enum(value, "role", {std::begin(roles), std::end(roles)}, 0, where));
+  for (const json& token : value.contains("tokens") ? value["tokens"] : json::array({value["token"]}))
+    paint(layer.weights.tokens,
+          static_cast<int>(get_integer({{"token", token}}, "token", std::nullopt, 0, max_sequence_length - 1, where)));
+}
+
+void switch_heads(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "off"}, where);
+  const bool off = get_bool(value, "off", true, where);
+  for (const int head : meant_indices(value, "head", of.heads, where)) layer.heads[head].is_off = off;
+}
+
+void switch_modes(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "number", "mode", "off"}, where);
+  const bool off = get_bool(value, "off", true, where);
+  const MeantModes meant = meant_modes(value, of, where);
+  const std::vector<int> modes = meant_indices(value, meant.key, of.rank, where);
+  for (const int head : meant_indices(value, "head", of.heads, where)) {
+    HeadIntervention& own = layer.heads[head];
+    for (const int mode : modes) edit_of(own, meant.are_numbers, mode).is_off = off;
+    if (std::cmp_less(modes.size(), of.rank)) continue;
+    for (auto& [name, edit] : own.modes) edit.is_off = off;  // all modes, by number or by index
+  }
+}
+
+void drag_mode(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+  refuse_unknown_keys(value, {"layer", "head", "number", "mode", "re", "im", "live"}, where);
+  const int head = static_cast<int>(get_integer(value, "head", 0, 0, of.heads - 1, where));
+  const MeantModes meant = meant_modes(value, of, where);
+  const int mode = static_cast<int>(get_integer(value, meant.key, std::nullopt, 0, of.rank - 1, where));
+  const double re = get_number(value, "re", std::nullopt, -max_modulus, max_modulus, where);
+  const double im = get_number(value, "im", 0.0, -max_modulus, max_modulus, where);
+  ModeEdit& edit = edit_of(layer.heads[head], meant.are_numbers, mode);
+  edit.is_off = false;
+  edit.moved_to = {re, im};
+}
+
+struct LayerCommand {
+  std::string_view name;
+  bool is_about_modes;
+  void (*carry_out)(LayerIntervention& layer, const json& value, const InterventionTarget& of,
+                    const std::string& where);
+};
+constexpr LayerCommand layer_commands[] = {{"override", false, override_number},
+                                           {"mask", false, weigh_tokens},
+                                           {"head_off", false, switch_heads},
+                                           {"mode_off", true, switch_modes},
+                                           {"drag_mode", true, drag_mode}};
+
+/// Removes entries without effect.
+void tidy(Interventions& interventions) {
+  for (auto& [index, layer] : interventions.layers) {
+    for (auto& [head, edits] : layer.heads)
+      std::erase_if(edits.modes, [](const auto& mode) { return !mode.second.is_off && !mode.second.moved_to; });
+    std::erase_if(layer.heads, [](const auto& head) { return head.second == HeadIntervention{}; });
+  }
+  std::erase_if(interventions.layers, [](const auto& layer) { return layer.second == LayerIntervention{}; });
+}
+
+json command(const char* name, const json& value) { return {{"name", name}, {"value", value}}; }
+
+}  // namespace
+
+ModeEdits edits_of(const Interventions& interventions, int layer, int head) {
+  const auto edited = interventions.layers.find(layer);
+  if (edited == interventions.layers.end()) return {};
+  const auto own = edited->second.heads.find(head);
+  return own == edited->second.heads.end() ? ModeEdits{} : own->second.modes;
+}
+
+void apply_intervention(Interventions& interventions, const Command& given,
+                        const std::vector<InterventionTarget>& layers) {
+  const auto* move = std::get_if<MoveMode>(&given.typed);
+  const auto* change = std::get_if<SwitchMode>(&given.typed);
+  const json value = move || change ? json::object() : parse_json(given.value, "the value of " + given.name);
+  if (!value.is_object()) throw Error(ExitCode::bad_input, given.name, " takes an object");
+  Interventions changed = interventions;
+  if (move) {
+    ModeEdit& edit = edit_of(changed, move->name, layers);
+    edit.is_off = false;
+    edit.moved_to = move->to;
+  } else if (change) {
+    edit_of(changed, change->name, layers).is_off = change->off;
+  } else if (given.name == "clear_overrides") {
+    refuse_unknown_keys(value, {}, given.name);
+    changed = {};
+  } else {
+    const auto* command = std::ranges::find(layer_commands, given.name, &LayerCommand::name);
+    if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name, " is not an intervention");
+    const InterventionTarget& of = meant_layer(value, layers, command->is_about_modes, given.name);
+    command->carry_out(changed.layers[of.layer], value, of, given.name);
+  }
+  tidy(changed);
+  interventions = std::move(changed);
+}
+
+json to_json(const Interventions& interventions) {
+  json commands = json::array();
+  for (const auto& [index, layer] : interventions.layers) {
+    if (layer.power) commands.push_back(command("override", {{"layer", index}, {"key", "K"}, {"to", *layer.power}}));
+    if (layer.ridge)
+      commands.push_back(command("override", {{"layer", index}, {"key", "ridge"}, {"to", *layer.ridge}}));
+    for (const auto& [role, weight] : layer.weights.roles)
+      commands.push_back(command("mask", {{"layer", index}, {"role", roles[role]}, {"to", weight}}));
+    std::map<double, std::vector<int>> painted;
+    for (const auto& [token, weight] : layer.weights.tokens) painted[weight].push_back(token);
+    for (const auto& [weight, tokens] : painted)
+      commands.push_back(command("mask", {{"layer", index}, {"tokens", tokens}, {"to", weight}}));
+    for (const auto& [head, edit] : layer.heads) {
+      const json place = {{"layer", index}, {"head", head}};
+      const auto at = [&](const char* name, json more) {
+        more.update(place);
+        commands.push_back(command(name, more));
+      };
+      if (edit.gamma) at("override", {{"key", "gamma"}, {"to", *edit.gamma}});
+      if (edit.eta) at("override", {{"key", "eta"}, {"to", *edit.eta}});
+      for (const auto& [name, change] : edit.modes) {
+        const char* key = change.is_number ? "number" : "mode";
+        if (change.moved_to)
+          at("drag_mode", {{key, change.mode}, {"re", change.moved_to->real()}, {"im", change.moved_to->imag()}});
+        if (change.is_off) at("mode_off", {{key, change.mode}});
+      }
+      if (edit.is_off) at("head_off", json::object());
+    }
+  }
+  return commands;
+}
+
+}  // namespace afterglow

@@ -1,0 +1,380 @@
+// The thread of the line sends the window's commands at once, and asks for observations as the window takes them.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "core/io/atomic_file.h"
+#include "core/io/child_process.h"
+#include "core/io/error.h"
+#include "core/io/terminal_text.h"
+#include "core/io/wording.h"
+#include "core/remote/framed_line.h"
+#include "core/remote/remote.h"
+
+namespace afterglow {
+namespace {
+
+constexpr std::uint32_t most_ahead = 2;  // observations in flight, which also spares a slow line
+constexpr double ping_interval = 1;      // seconds; also the next two
+constexpr double longest_silence = 10, longest_login = 120;
+constexpr int shortest_pause = 200, longest_pause = 8000;  // milliseconds between two attempts to connect
+constexpr std::size_t most_complaint = 4096, most_paths = 200;
+constexpr std::size_t max_bulk_bytes = std::size_t{256} << 20;
+constexpr double short_trip = 0.02;  // seconds; of a longer one the line is slow
+
+std::pair<Descriptor, Descriptor> new_pipe() {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ExitCode::failure, "no more files can be opened; close some");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// The program that connects, with its pipes.
+class Connection {
+ public:
+  explicit Connection(const std::vector<std::string>& words) {
+    auto [in, to] = new_pipe();
+    auto [from, out] = new_pipe();
+    auto [complaints, errors] = new_pipe();
+    child_ =
+        start_program(words, {{in.get(), STDIN_FILENO}, {out.get(), STDOUT_FILENO}, {errors.get(), STDERR_FILENO}});
+    if (child_ < 0) throw Error(ExitCode::failure, "there is no program " + in_quotes(words.front()) + "; install it");
+    complaints_ = std::move(complaints);
+    ::fcntl(complaints_.get(), F_SETFL, O_NONBLOCK);
+    line.emplace(std::move(from), std::move(to));
+  }
+  /// The program ends by itself when its input ends.
+  ~Connection() {
+    line.reset();
+    for (const int signal : {0, SIGTERM, SIGKILL}) {
+      ::kill(child_, signal);
+      if (ends_well(child_, std::chrono::seconds(1))) return;
+    }
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// Throws Error(failure) with its own words when it has ended.
+  void require_open() {
+    char piece[512];
+    for (ssize_t size = 0; (size = ::read(complaints_.get(), piece, sizeof piece)) > 0;)
+      said_.append(piece, static_cast<std::size_t>(size));
+    if (said_.size() > most_complaint) said_.erase(0, said_.size() - most_complaint);
+    if (line->is_open()) return;
+    std::string_view words = trimmed(said_).empty() ? trimmed(line->preamble()) : trimmed(said_);
+    words = words.substr(words.find_last_of('\n') + 1);
+    throw Error(ExitCode::failure,
+                "no session answers" + (words.empty() ? "" : ": " + terminal_text(words)) +
+                    "; the same version of afterglow must be there, on the PATH of a shell without a terminal");
+  }
+
+  std::optional<FramedLine> line;
+  ReceivedParts parts;
+
+ private:
+  pid_t child_ = -1;
+  Descriptor complaints_;
+  std::string said_;
+};
+
+class RemoteSession final : public ObservationSource {
+ public:
+  explicit RemoteSession(RemoteOptions options)
+      : options_(std::move(options)), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    std::random_device random;
+    options_.hello.client = (std::uint64_t{random()} << 32) | random();
+    options_.hello.schema = wire_schema();
+    state_.host = options_.host;
+    connect();
+    options_.hello.opens = false;
+    thread_ = std::thread([this] { run(); });
+  }
+  ~RemoteSession() override {
+    is_closing_ = true;
+    wake();
+    thread_.join();
+  }
+  RemoteSession(const RemoteSession&) = delete;
+  RemoteSession& operator=(const RemoteSession&) = delete;
+
+  void send(Command command) override {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(command));
+    wake();
+  }
+  std::shared_ptr<const Observation> observe() const override {
+    const std::lock_guard lock(mutex_);
+    if (seen_ != revision_) {
+      seen_ = revision_;
+      ++credit_;
+      wake();
+    }
+    return newest_;
+  }
+  std::uint64_t revision() const override { return revision_; }
+  std::uint64_t taken_commands() const override { return taken_; }
+  void request_analyses(AnalysisSet analyses) override {
+    if (analyses_.exchange(analyses) != analyses) wake();
+  }
+  LineState line() const override {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+  std::vector<std::string> paths(const std::string& beginning) override {
+    const std::lock_guard lock(mutex_);
+    sought_ = beginning;
+    return found_.beginning == beginning ? found_.paths : std::vector<std::string>();
+  }
+
+ private:
+  void wake() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  }
+
+  void wait(int milliseconds) const {
+    std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
+    if (connection_) connection_->line->wait_for(waits);
+    ::poll(waits.data(), waits.size(), milliseconds);
+    std::uint64_t count = 0;
+    [[maybe_unused]] const ssize_t size = ::read(wake_.get(), &count, sizeof count);
+  }
+
+  /// Starts the program and waits for the session's welcome.
+  void connect() {
+    connection_.emplace(options_.words);
+    options_.hello.sent = sent_ - unconfirmed_.size();
+    connection_->line->send(encode(options_.hello));
+    is_welcome_ = false;
+    heard_at_ = line_clock();
+    while (!is_welcome_) {
+      wait(100);
+      if (options_.is_over() || is_closing_) throw Error(ExitCode::interrupted, "interrupted");
+      take_messages(longest_login);
+    }
+  }
+
+  void run() {
+    for (int pause = 0; !is_closing_;) {
+      try {
+        if (!connection_) connect();
+        talk();
+      } catch (const std::exception& error) {
+        lose(error.what());
+        while (is_refused_ && !is_closing_) wait(longest_pause);  // the session was stopped, or shows another window
+        if (std::exchange(has_seen_, false)) pause = shortest_pause;
+        for (int waited = 0; waited < pause && !is_closing_; waited += 100) wait(100);
+        pause = std::clamp(2 * pause, 500, longest_pause);
+      }
+    }
+  }
+
+  /// A session that is still there goes on; one that was lost begins again where it was, unless it began with a file.
+  void lose(const std::string& why) {
+    connection_.reset();
+    if (!saves_.empty()) note_save("the snapshot did not come: the line was lost; save again");
+    saves_.clear();
+    coming_.clear();
+    bulk_ = {};
+    const std::lock_guard lock(mutex_);
+    state_.problem = (is_refused_ ? "This window no longer follows the session: "
+                                  : "The line to the session is lost; connecting again. ") +
+                     why;
+    state_.round_trip = state_.bytes_per_second = 0;
+    const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
+    if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
+    was_running_ = newest_->running || asked_to_run_;
+    options_.hello.recipe = newest_->recipe;
+    options_.hello.path.clear();
+  }
+
+  /// Until the window closes and its commands are sent; throws when the line is lost.
+  void talk() {
+    while (true) {
+      send_orders();
+      send_wishes(line_clock());
+      take_messages(longest_silence);
+      if (is_closing_ && connection_->line->is_idle()) return;
+      wait(20);
+    }
+  }
+
+  void send_orders() {
+    std::deque<Command> orders;
+    {
+      const std::lock_guard lock(mutex_);
+      orders.swap(queue_);
+    }
+    for (Command& order : orders) {
+      if (saves_here(order)) begin_save(order);
+      connection_->line->send(encode(Order{order}));
+      unconfirmed_.emplace_back(++sent_, std::move(order));
+    }
+  }
+
+  /// The path is this machine's: the session does not learn it.
+  void begin_save(Command& order) {
+    saves_[sent_ + 1] = nlohmann::json::parse(order.value).value("path", "snapshot.safetensors");
+    order = {"save", R"({"at": "here"})"};
+  }
+
+  void send_wishes(double now) {
+    FramedLine& line = *connection_->line;
+    const std::lock_guard lock(mutex_);
+    const Wish wish{std::exchange(credit_, 0), analyses_, now, "",
+                    state_.round_trip == 0 || state_.round_trip > short_trip};
+    if (wish.observations > 0 || std::exchange(told_, wish.analyses) != wish.analyses) line.send(encode(wish));
+    if (now - pinged_at_ < ping_interval && told_sought_ == sought_) return;
+    told_sought_ = sought_;
+    line.send(encode(Wish{0, wish.analyses, now, sought_, wish.is_slow}));
+    state_.bytes_per_second = static_cast<double>(line.bytes_received() - pinged_bytes_) / (now - pinged_at_);
+    pinged_bytes_ = line.bytes_received();
+    pinged_at_ = now;
+  }
+
+  void take_messages(double most_silence) {
+    FramedLine& line = *connection_->line;
+    line.move();
+    while (const std::optional<std::string> message = line.receive()) {
+      heard_at_ = line_clock();
+      std::visit([this](const auto& answer) { take(answer); }, decode_answer(*message, connection_->parts));
+    }
+    connection_->require_open();
+    if (line_clock() - heard_at_ > most_silence)
+      throw Error(ExitCode::failure, "nothing comes from " + options_.host + " any more");
+  }
+
+  /// What the session has not received is sent again.
+  void take(const Welcome& welcome) {
+    is_welcome_ = true;
+    resumes_ = was_running_ && (welcome.is_new || resumes_);  // the line may be lost again before it has
+    forget_confirmed(welcome.received);
+    sent_ = std::max(sent_, welcome.received);
+    for (const auto& [number, order] : unconfirmed_) connection_->line->send(encode(Order{order}));
+    pinged_bytes_ = 0;
+    pinged_at_ = 0;
+    const std::lock_guard lock(mutex_);
+    credit_ = most_ahead;
+    if (revision_ == 0) taken_ = welcome.received;
+    state_.problem.clear();
+  }
+
+  void forget_confirmed(std::uint64_t received) {
+    while (!unconfirmed_.empty() && unconfirmed_.front().first <= received) unconfirmed_.pop_front();
+  }
+
+  void take(const Sight& sight) {
+    forget_confirmed(sight.taken);
+    const std::lock_guard lock(mutex_);
+    if (!sight.now) return;
+    newest_ = with_bulk(sight.now);
+    has_seen_ = true;
+    if (resumes_ && newest_->rebuilds_to < 0 && !newest_->recipe.empty()) {
+      if (!newest_->running) queue_.push_back({"run"});
+      asked_to_run_ = !newest_->running;
+      resumes_ = false;
+    }
+    if (newest_->running) asked_to_run_ = false;
+    taken_ = sight.taken;
+    ++revision_;
+  }
+
+  std::shared_ptr<const Observation> with_bulk(const std::shared_ptr<const Observation>& now) const {
+    if (now->trace || !bulk_.trace || bulk_.opened != now->opened) return now;
+    const auto whole = std::make_shared<Observation>(*now);
+    whole->trace = bulk_.trace;
+    whole->token_weights = bulk_.token_weights;
+    return whole;
+  }
+
+  void take(const Pong& pong) {
+    const double measured = line_clock() - pong.sent_at;
+    const std::lock_guard lock(mutex_);
+    found_ = pong;
+    found_.paths.resize(std::min(found_.paths.size(), most_paths));
+    state_.round_trip = state_.round_trip > 0 ? 0.7 * state_.round_trip + 0.3 * measured : measured;
+  }
+
+  void take(const Piece& piece) {
+    if (piece.save != 0 && !saves_.contains(piece.save)) return;  // wanted by a line before
+    std::string& bytes = coming_[piece.save];
+    bytes += piece.bytes;
+    if (bytes.size() > (piece.save != 0 ? max_snapshot_bytes : max_bulk_bytes))
+      throw Error(ExitCode::bad_input, "the session sends more than was asked for");
+    if (!piece.is_last) return;
+    const std::string whole = std::exchange(bytes, {});
+    coming_.erase(piece.save);
+    if (const auto save = saves_.extract(piece.save)) return keep_save(save.mapped(), whole);
+    ReceivedParts none;
+    if (piece.save == 0) bulk_ = std::get<Bulk>(decode_answer(whole, none));
+  }
+  void take(const Bulk&) { throw Error(ExitCode::bad_input, "the session sends its largest parts at once"); }
+
+  void keep_save(const std::filesystem::path& path, const std::string& bytes) {
+    try {
+      if (bytes.empty()) throw Error(ExitCode::failure, "the snapshot was not made; the session's notes say why");
+      note_save("snapshot written: " + write_file_atomically(path, bytes, Existing::keep).string());
+    } catch (const Error& error) {
+      note_save(error.what());
+    }
+  }
+
+  void note_save(const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    state_.saved = words;
+  }
+
+  void take(const Refusal& refusal) {
+    is_refused_ = refusal.is_final;
+    const int code = std::clamp(refusal.code, 1, static_cast<int>(ExitCode::check_failed));
+    throw Error(static_cast<ExitCode>(code), terminal_text(refusal.sentence));
+  }
+
+  RemoteOptions options_;
+  Descriptor wake_;
+  std::atomic<bool> is_closing_{false};
+  std::atomic<std::uint64_t> revision_{0}, taken_{0};
+  std::atomic<AnalysisSet> analyses_{all_analyses};
+
+  mutable std::mutex mutex_;  // of what both threads use, up to the next comment
+  std::deque<Command> queue_;
+  std::shared_ptr<const Observation> newest_ = std::make_shared<const Observation>();
+  mutable std::uint64_t seen_ = 0;    // revision that the window has taken
+  mutable std::uint32_t credit_ = 0;  // observations that the session may send
+  LineState state_;
+  std::string sought_, told_sought_;  // beginning of paths of the far machine: wanted, and asked for
+  Pong found_;
+
+  // Of the thread alone.
+  std::optional<Connection> connection_;
+  std::deque<std::pair<std::uint64_t, Command>> unconfirmed_;  // with their numbers
+  std::map<std::uint64_t, std::filesystem::path> saves_;       // of this machine, by the numbers of their commands
+  std::map<std::uint64_t, std::string> coming_;                // the first pieces of them, and of a Bulk
+  Bulk bulk_;
+  std::uint64_t sent_ = 0, pinged_bytes_ = 0;
+  AnalysisSet told_ = 0;  // the analyses that the session knows of
+  double pinged_at_ = 0, heard_at_ = 0;
+  bool is_welcome_ = false, is_refused_ = false, has_seen_ = false;  // an observation of this line
+  bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
+  bool asked_to_run_ = false;                   // and has not been seen running since
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObservationSource> connect_to_remote(RemoteOptions options) {
+  return std::make_unique<RemoteSession>(std::move(options));
+}
+
+}  // namespace afterglow

@@ -1,0 +1,242 @@
+// One thread serves all windows; the session has its own.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <list>
+#include <nlohmann/json.hpp>
+
+#include "core/io/atomic_file.h"
+#include "core/io/error.h"
+#include "core/io/json_file.h"
+#include "core/remote/framed_line.h"
+#include "core/remote/remote.h"
+
+namespace afterglow {
+namespace {
+
+constexpr int eager_wait = 2, idle_wait = 100;  // milliseconds
+constexpr double silence = 10;                  // seconds after which another window may take over
+constexpr std::uint32_t most_credit = 4;
+constexpr std::size_t piece_bytes = std::size_t{32} << 10;
+constexpr double slow_rate = 1.2e6;  // bytes of pieces a second, before they are packed
+
+struct ServedWindow {
+  ServedWindow(Descriptor in, Descriptor out) : line(std::move(in), std::move(out)) {}
+  FramedLine line;
+  SentParts parts;
+  std::uint64_t client = 0;
+  std::uint32_t credit = 0;        // observations that it wants
+  std::uint64_t revision = ~0ULL;  // of the last one that it got
+  double heard_at = line_clock();
+  bool is_slow = false;  // its line
+  bool ends = false;     // after its last message
+};
+
+class SessionServer {
+ public:
+  explicit SessionServer(const ServerOptions& options) : options_(options) {}
+
+  void add(Descriptor in, Descriptor out) { windows_.emplace_back(std::move(in), std::move(out)); }
+
+  /// Without a socket until the window has gone.
+  void run(const Descriptor& socket) {
+    while (!options_.is_over() && (socket.valid() || !windows_.empty())) {
+      wait(socket, shown_ && (shown_->credit > 0 || !saves_.empty() || !pieces_.empty()) ? eager_wait : idle_wait);
+      for (ServedWindow& window : windows_) serve(window);
+      std::erase_if(windows_, [this](const ServedWindow& window) {
+        const bool is_gone = !window.line.is_open() || (window.ends && window.line.is_idle());
+        if (is_gone && shown_ == &window) shown_ = nullptr;
+        return is_gone;
+      });
+    }
+    session_.reset();  // keeps its run
+    for (ServedWindow& window : windows_) {
+      refuse(window, ExitCode::failure, "the session was stopped; its run is kept there");
+      window.line.move();
+    }
+  }
+
+ private:
+  void wait(const Descriptor& socket, int milliseconds) {
+    std::vector<pollfd> waits;
+    for (const ServedWindow& window : windows_) window.line.wait_for(waits);
+    if (socket.valid()) waits.push_back({socket.get(), POLLIN, 0});
+    ::poll(waits.data(), waits.size(), milliseconds);
+    if (!socket.valid() || (waits.back().revents & POLLIN) == 0) return;
+    Descriptor in(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC)), out(::dup(in.get()));
+    if (out.valid()) add(std::move(in), std::move(out));
+  }
+
+  /// A peer that sends what is no message loses its line, and may try again; the session goes on.
+  void serve(ServedWindow& window) {
+    bool is_message = false;
+    try {
+      window.line.move();
+      while (const std::optional<std::string> message = window.line.receive()) {
+        window.heard_at = line_clock();
+        const Request request = decode_request(*message);
+        is_message = true;
+        std::visit([&](const auto& one) { take(window, one); }, request);
+        is_message = false;
+      }
+      if (&window == shown_) {
+        show(window);
+        take_saved();
+        send_piece(window);
+      }
+    } catch (const Error& error) {
+      refuse(window, error.code(), error.what(), is_message);
+    } catch (const std::exception& error) {
+      refuse(window, ExitCode::failure, error.what(), is_message);
+    }
+    window.line.move();
+  }
+
+  void refuse(ServedWindow& window, ExitCode code, const std::string& sentence, bool is_final = true) {
+    window.line.send(encode(Refusal{static_cast<int>(code), sentence, is_final}, window.parts));
+    window.ends = true;
+    if (&window == shown_) shown_ = nullptr;
+  }
+
+  void take(ServedWindow& window, const Hello& hello) {
+    if (hello.version != options_.version || hello.schema != wire_schema())
+      return refuse(window, ExitCode::failure,
+                    "the session is one of " + options_.version + ", the window one of " + hello.version +
+                        ", or their sources differ; install the same version on both machines");
+    if (shown_ && shown_->client != hello.client && line_clock() - shown_->heard_at < silence)
+      return refuse(window, ExitCode::failure,
+                    "another window shows this session; close it first, or choose another --session");
+    open(hello);
+    if (shown_) refuse(*shown_, ExitCode::failure, "another window shows this session now");
+    window.client = hello.client;
+    shown_ = &window;
+    pieces_.clear();
+    sent_bytes_ = 0;
+    traced_ = nullptr;
+    window.line.send(encode(Welcome{received_, is_new_}, window.parts));
+  }
+
+  void open(const Hello& hello) {
+    if (session_ && !hello.opens) return;
+    if (session_) {
+      const nlohmann::json recipe = parse_json(hello.recipe, "the window's recipe");
+      return give({"load", hello.path.empty() ? nlohmann::json{{"recipe", recipe}}.dump()
+                                              : nlohmann::json{{"path", hello.path}}.dump()});
+    }
+    SessionOptions options = options_.session;
+    options.device = hello.device;
+    options.threads = hello.threads;
+    options.first_command = received_ = hello.sent;
+    if (!hello.path.empty()) options.opened = std::make_shared<SavedRun>(open_saved_run(hello.path, newest_state));
+    session_ = std::make_unique<Session>(hello.recipe, options);
+    is_new_ = true;
+  }
+
+  void give(Command command) {
+    ++received_;
+    session_->send(std::move(command));
+  }
+
+  /// A snapshot for the window's machine is first written where others of the session would be.
+  void give_save() {
+    const std::string name = ".sent_" + std::to_string(::getpid()) + "_" + std::to_string(received_) + ".safetensors";
+    saves_.emplace_back(received_ + 1, options_.session.save_folder / name);
+    give({"save", nlohmann::json{{"path", saves_.back().second.string()}, {"quiet", true}}.dump()});
+  }
+
+  void take_saved() {
+    if (saves_.empty() || session_->taken_commands() < saves_.front().first) return;
+    const auto [number, path] = saves_.front();
+    saves_.pop_front();
+    pieces_.push_back({number, std::filesystem::exists(path) ? read_file(path, max_snapshot_bytes) : "", true});
+    std::filesystem::remove(path);
+  }
+
+  /// Between observations.
+  void send_piece(ServedWindow& window) {
+    const double now = line_clock();
+    if (pieces_.empty() || !window.line.is_idle() || (window.is_slow && now < next_piece_at_)) return;
+    const Piece& rest = pieces_.front();
+    const Piece piece{rest.save, rest.bytes.substr(sent_bytes_, piece_bytes),
+                      sent_bytes_ + piece_bytes >= rest.bytes.size()};
+    window.line.send(encode(piece, window.parts));
+    next_piece_at_ = now + static_cast<double>(piece.bytes.size()) / slow_rate;
+    sent_bytes_ = piece.is_last ? 0 : sent_bytes_ + piece_bytes;
+    if (!piece.is_last) return;
+    pieces_.pop_front();
+    if (piece.save == 0) window.revision = ~0ULL;  // shows it also at rest
+  }
+
+  /// Without the trace, which is a thousand times as large as the rest and goes by and by.
+  std::shared_ptr<const Observation> without_bulk(const Observation& now) {
+    if (pieces_.empty() && now.trace != traced_) {
+      traced_ = now.trace;
+      SentParts none;
+      pieces_.push_back({0, encode(Bulk{now.opened, now.trace, now.token_weights}, none), true});
+    }
+    const auto slim = std::make_shared<Observation>(now);
+    slim->trace = nullptr;
+    slim->token_weights = nullptr;
+    if (!pieces_.empty() || now.trace != traced_) slim->current &= ~set_of(Analysis::trace);
+    return slim;
+  }
+
+  /// What waits to be shown is older than the command: the session makes another observation, with its effect.
+  void take(ServedWindow& window, const Order& order) {
+    if (&window != shown_) return;
+    saves_here(order.command) ? give_save() : give(order.command);
+    window.revision = session_->revision();
+    session_->observe();
+  }
+
+  void take(ServedWindow& window, const Wish& wish) {
+    if (&window != shown_) return;
+    is_new_ = false;
+    window.is_slow = wish.is_slow;
+    window.credit = std::min(window.credit + std::min(wish.observations, most_credit), most_credit);
+    session_->request_analyses(wish.analyses);
+    if (wish.observations > 0) return;
+    Pong pong{wish.sent_at, wish.beginning};
+    if (!pong.beginning.empty()) pong.paths = paths_beginning_with(pong.beginning);
+    window.line.send(encode(pong, window.parts));
+  }
+
+  /// The newest observation, once all before has been written.
+  void show(ServedWindow& window) {
+    if (window.credit == 0 || window.revision == session_->revision() || !window.line.is_idle()) return;
+    --window.credit;
+    window.revision = session_->revision();
+    const std::uint64_t taken = session_->taken_commands();
+    const std::shared_ptr<const Observation> now = session_->observe();
+    window.line.send(encode(Sight{taken, window.is_slow ? without_bulk(*now) : now}, window.parts));
+  }
+
+  ServerOptions options_;
+  std::unique_ptr<Session> session_;
+  std::uint64_t received_ = 0;                                         // commands
+  bool is_new_ = false;                                                // no window knows yet that the session has begun
+  std::deque<std::pair<std::uint64_t, std::filesystem::path>> saves_;  // for the window: with their commands
+  std::deque<Piece> pieces_;                                           // whole, the first one sent in part
+  std::size_t sent_bytes_ = 0;                                         // of the first
+  double next_piece_at_ = 0;
+  std::shared_ptr<const Trace> traced_;  // the last one that went or goes by pieces
+  std::list<ServedWindow> windows_;
+  ServedWindow* shown_ = nullptr;
+};
+
+}  // namespace
+
+void serve_window(const ServerOptions& options, Descriptor in, Descriptor out) {
+  SessionServer server(options);
+  server.add(std::move(in), std::move(out));
+  server.run(Descriptor());
+}
+
+void serve_windows(const ServerOptions& options, const std::string& name) {
+  SessionServer(options).run(listen_for_windows(name));
+}
+
+}  // namespace afterglow

@@ -1,0 +1,96 @@
+// Claims of assets/claims with the numbers of tables.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/observation/paper_claim.h"
+#include "core/studies/table.h"
+
+namespace afterglow {
+
+std::span<const EmbeddedText> claim_files();
+std::span<const EmbeddedText> result_files();
+
+namespace {
+
+using nlohmann::json;
+
+/// The text of a field; empty for null or without it.
+std::string text_in(const json& object, const char* field) {
+  const json value = object.value(field, json());
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+}
+
+/// The number that a table has as published for a place; null without one.
+json published_at(const json& of) {
+  const Table& table = find_table(of["table"].get<std::string>());
+  const auto metric = std::ranges::find(table.metrics, of["metric"].get<std::string>(), &RunMetric::name);
+  for (const PublishedSeries& one : table.published) {
+    const double value = one.values[static_cast<std::size_t>(metric - table.metrics.begin())];
+    const bool is_place = one.x == 0 || of["x"] == one.x;
+    if (one.series == of["series"].get<std::string>() && is_place && std::isfinite(value)) return value;
+  }
+  return nullptr;
+}
+
+/// What `afterglow table NAME --json` printed, which assets/tables/results keeps; null without it.
+json results_of(const std::string& table) {
+  for (const EmbeddedText& file : result_files()) {
+    if (table == file.name) return json::parse(file.json);
+  }
+  return nullptr;
+}
+
+/// Mean and standard deviation (n - 1) of a place's metric over its seeds: "0.376 ± 0.005"; empty without a run.
+std::string spread_at(const json& results, const json& of, int& seeds) {
+  std::vector<RunResult> found;
+  for (const json& run : results.value("runs", json::array())) {
+    const json value = run.value(of["metric"].get<std::string>(), json());
+    if (run["series"] == of["series"] && run["x"] == of["x"] && value.is_number())
+      found.emplace_back().values = {value.get<double>()};
+  }
+  const ResultSummary summary = summary_of(found, 0, 0);
+  seeds = summary.runs;
+  const auto rounded = [](double value) { return json(std::round(value * 1000) / 1000).dump(); };
+  if (seeds == 0) return "";
+  return rounded(summary.mean) + (seeds > 1 ? " ± " + rounded(summary.deviation) : "");
+}
+
+/// Takes published number, own number, seeds, device and command from tables where the claim names places of them.
+void add_numbers(PaperClaim& claim, const json& of) {
+  const json places = of.is_array() ? of : json::array({of});
+  if (const json published = published_at(places.front()); !published.is_null()) claim.published = published.dump();
+  const json results = results_of(places.front()["table"].get<std::string>());
+  std::string all;
+  int seeds = 0;
+  for (const json& place : places) {
+    const std::string one = results.is_null() ? "" : spread_at(results, place, seeds);
+    if (one.empty()) return;
+    all += (all.empty() ? "" : " against ") + one;
+  }
+  claim.number = all;
+  claim.seeds = seeds;
+  claim.command = text_in(results, "command");
+  claim.device = text_in(results, "device");
+}
+
+PaperClaim claim_of(const json& json) {
+  PaperClaim claim{text_in(json, "paper"),   text_in(json, "claim"),   text_in(json, "published"),
+                   text_in(json, "number"),  text_in(json, "command"), text_in(json, "device"),
+                   text_in(json, "verdict"), json.value("seeds", 0)};
+  if (json.contains("of")) add_numbers(claim, json["of"]);
+  return claim;
+}
+
+}  // namespace
+
+const std::vector<PaperClaim>& paper_claims() {
+  static const std::vector<PaperClaim> all = [] {
+    std::vector<PaperClaim> read;
+    for (const json& one : json::parse(claim_files().front().json)) read.push_back(claim_of(one));
+    return read;
+  }();
+  return all;
+}
+
+}  // namespace afterglow
