@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include "core/engine/recipe/run_notes.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -12,6 +11,7 @@
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/models/checkpoints/checkpoint.h"
+#include "core/recipe/run_notes.h"
 #include "core/tasks/task.h"
 #include "core/text/tokenizer.h"
 
