@@ -383,7 +383,7 @@ std::string unknown_word_advice(const CLI::App& app, const std::string& message,
   }
   for (const CLI::Option* option : app.get_options()) words.push_back(option->get_name());
   for (int i = 1; i < argc; ++i) {
-    if (std::find(words.begin(), words.end(), argv[i]) != words.end()) continue;
+    if (std::ranges::find(words, argv[i]) != words.end()) continue;
     const std::string advice = did_you_mean(argv[i], words);
     const bool is_command = i == 1 && argv[i][0] != '-';
     if (!advice.empty()) return (is_command ? "there is no command " + in_quotes(argv[i]) : message) + advice;
@@ -394,7 +394,7 @@ std::string unknown_word_advice(const CLI::App& app, const std::string& message,
 
 bool is_preset(const std::string& word) {
   const std::vector<Preset>& known = presets();
-  return std::any_of(known.begin(), known.end(), [&](const Preset& one) { return one.name == word; });
+  return std::ranges::any_of(known, [&](const Preset& one) { return one.name == word; });
 }
 
 /// CLI11 also parses words and options of the window next to a command; without this check they would be ignored

@@ -7,6 +7,7 @@
 #include "app/cli/start.h"
 #include "core/io/arrays/npy.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/safetensors.h"
 #include "core/models/checkpoints/checkpoint.h"
 
@@ -80,8 +81,7 @@ const CheckpointLibrary& library_named(const std::string& name) {
 }  // namespace
 
 std::vector<std::string> export_formats() {
-  std::vector<std::string> names;
-  for (const CheckpointLibrary& library : checkpoint_libraries()) names.push_back(library.name);
+  std::vector<std::string> names = names_of(checkpoint_libraries(), &CheckpointLibrary::name);
   names.emplace_back(npz_format);
   return names;
 }

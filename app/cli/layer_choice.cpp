@@ -8,6 +8,7 @@
 #include "core/engine/analyses/solvers/solver_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 
@@ -26,9 +27,7 @@ std::string shown_name(const ModelSummary& model, int layer) {
 }
 
 std::string list_of(const ModelSummary& model, const std::vector<int>& layers) {
-  std::string list;
-  for (const int layer : layers) list += (list.empty() ? "" : ", ") + shown_name(model, layer);
-  return list;
+  return joined(names_of(layers, [&](int layer) { return shown_name(model, layer); }), ", ");
 }
 
 std::vector<int> all_layers(const ModelSummary& model) {

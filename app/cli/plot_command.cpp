@@ -13,6 +13,7 @@
 #include "core/figure/files/figure_files.h"
 #include "core/figure/summary.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
 #include "views/plots/plot_kinds.h"
@@ -342,8 +343,7 @@ Observation observe_run(const SavedRun& saved, const PlotKind& kind, const PlotO
 
 const PlotKind& plot_kind_named(const std::string& name) {
   if (const PlotKind* kind = find_plot_kind(name)) return *kind;
-  std::vector<std::string> names;
-  for (const PaperPlot& known : paper_plots()) names.emplace_back(known.id);
+  std::vector<std::string> names = names_of(paper_plots(), &PaperPlot::id);
   for (const PlotKind& known : plot_kinds()) names.emplace_back(known.id);
   throw Error(ExitCode::usage, "there is no plot \"", name, "\"", which_there_are(name, names));
 }

@@ -22,8 +22,8 @@ void add_layer_settings(Snapshot& snapshot, const std::vector<std::string>& assi
   for (const std::string& assignment : assignments) apply_assignment(changes, assignment);
   std::vector<TimedCommand>& commands = snapshot.recipe.commands;
   for (const nlohmann::json& change : changes.value("commands", nlohmann::json::array())) {
-    const auto later = std::find_if(commands.begin(), commands.end(),
-                                    [&](const TimedCommand& command) { return command.step > snapshot.step; });
+    const auto later =
+        std::ranges::find_if(commands, [&](const TimedCommand& command) { return command.step > snapshot.step; });
     commands.insert(later, {snapshot.step, parse_command(change)});
   }
 }
@@ -79,7 +79,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
                   "model, or --recipe");
   }
   if (moment.snapshot) {
-    const bool are_live = std::all_of(options.assignments.begin(), options.assignments.end(), is_layer_setting);
+    const bool are_live = std::ranges::all_of(options.assignments, is_layer_setting);
     if (!are_live || options.seed >= 0)
       throw Error(ExitCode::usage,
                   "a snapshot continues unchanged: --set and --seed need a new run (--preset or --recipe), except for "

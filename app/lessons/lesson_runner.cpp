@@ -9,6 +9,7 @@
 #include "core/backend/host_memory.h"
 #include "core/engine/analyses/solvers/solver_view.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/recipe/lesson_lines.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
@@ -125,8 +126,7 @@ Quantity LessonRunner::number_now(const std::string& name) {
   const Observation now = observe(analyses_of_number(name));
   const std::optional<Quantity> found = find_number(name, now, selection_, curves_);
   if (found) return *found;
-  std::vector<std::string> names;
-  for (const NamedNumber& known : all_numbers(now, selection_, curves_)) names.push_back(known.name);
+  std::vector<std::string> names = names_of(all_numbers(now, selection_, curves_), &NamedNumber::name);
   throw Error(ExitCode::bad_input, "there is no number ", in_quotes(name), " at step ", now.step,
               did_you_mean(name, names), "; `afterglow check --names` lists them");
 }

@@ -3,6 +3,7 @@
 
 #include "app/shell/shell_texts.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/terminal_text.h"
 
 namespace afterglow {
@@ -10,12 +11,6 @@ namespace {
 
 using Texts = std::vector<std::string>;
 using Commands = std::vector<WordCommand>;
-
-std::string joined(const Texts& texts, const std::string& between) {
-  std::string line;
-  for (const std::string& text : texts) line += (line.empty() ? "" : between) + text;
-  return line;
-}
 
 Texts command_names(const Commands& commands) {
   Texts names;
@@ -144,11 +139,7 @@ constexpr std::array shells{Shell{"bash", for_bash}, Shell{"zsh", for_zsh}, Shel
 
 }  // namespace
 
-std::vector<std::string> known_shells() {
-  Texts names;
-  for (const Shell& shell : shells) names.emplace_back(shell.name);
-  return names;
-}
+std::vector<std::string> known_shells() { return names_of(shells, &Shell::name); }
 
 std::string completion_script(const CLI::App& app, const std::string& shell) {
   for (const Shell& known : shells) {

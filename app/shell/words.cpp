@@ -4,6 +4,7 @@
 
 #include "app/cli/paper_plots.h"
 #include "app/shell/shell_texts.h"
+#include "core/io/named.h"
 #include "core/studies/table.h"
 #include "views/plots/plot_kinds.h"
 
@@ -12,15 +13,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-template <class List, class Name>
-Texts names_of(const List& list, const Name& name) {
-  Texts names;
-  for (const auto& one : list) names.emplace_back(name(one));
-  return names;
-}
-
 Texts plot_names() {
-  Texts names = names_of(plot_kinds(), [](const PlotKind& kind) { return kind.id; });
+  Texts names = names_of(plot_kinds(), &PlotKind::id);
   for (const PaperPlot& plot : paper_plots()) names.emplace_back(plot.id);
   return names;
 }
@@ -38,9 +32,9 @@ Texts listed_choices(const std::string& type) {
 /// Values that the parser does not list (tasks, presets and the like), from the registries that hold them.
 Texts choices_of(const std::string& command, const CLI::Option& option) {
   const std::string name = option.get_name();
-  if (name == "--preset") return names_of(presets(), [](const Preset& preset) { return preset.name; });
+  if (name == "--preset") return names_of(presets(), &Preset::name);
   if (command == "plot" && name == "kind") return plot_names();
-  if (command == "table" && name == "name") return names_of(tables(), [](const Table& table) { return table.name; });
+  if (command == "table" && name == "name") return names_of(tables(), &Table::name);
   return listed_choices(option.get_type_name());
 }
 

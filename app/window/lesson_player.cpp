@@ -8,6 +8,7 @@
 #include "app/lessons/lesson_runner.h"
 #include "app/window/commands/window_commands.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "views/page/page.h"
 #include "views/plots/plot_numbers.h"
 
@@ -22,8 +23,7 @@ struct OpenLesson : Immovable {  // the plans point into the lesson
 
 std::shared_ptr<const OpenLesson> read(const std::string& name_or_path) {
   Lesson lesson = open_lesson(name_or_path);
-  std::vector<std::string> pages;
-  for (const Workspace& workspace : workspaces()) pages.emplace_back(workspace.id);
+  std::vector<std::string> pages = names_of(workspaces(), &Workspace::id);
   require_known_panels(lesson, pages);
   return std::make_shared<const OpenLesson>(std::move(lesson));
 }

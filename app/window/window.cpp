@@ -10,6 +10,7 @@
 #include "core/engine/session/kept_runs.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/named.h"
 #include "core/io/terminal_text.h"
 #include "core/remote/remote.h"
 #include "views/page/page.h"
@@ -99,10 +100,6 @@ std::vector<std::string> first_page_plots(const ModelSummary& model) {
   return plots;
 }
 
-std::vector<std::string> workspace_names() {
-  std::vector<std::string> names;
-  for (const Workspace& workspace : workspaces()) names.emplace_back(workspace.id);
-  return names;
-}
+std::vector<std::string> workspace_names() { return names_of(workspaces(), &Workspace::id); }
 
 }  // namespace afterglow

@@ -19,7 +19,7 @@ constexpr double nearly_largest = 0.999;
 /// An eigenvector's sign is free: the first of its entries that are nearly the largest is to be positive.
 bool has_wrong_sign(const Eigen::Ref<const Eigen::VectorXd>& mode) {
   const double least = nearly_largest * mode.cwiseAbs().maxCoeff();
-  const auto first = std::find_if(mode.begin(), mode.end(), [&](double entry) { return std::abs(entry) >= least; });
+  const auto first = std::ranges::find_if(mode, [&](double entry) { return std::abs(entry) >= least; });
   return first != mode.end() && *first < 0;
 }
 

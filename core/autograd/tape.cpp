@@ -24,7 +24,7 @@ void Tape::begin(bool recording) {
   passing_ = false;  // a first time may have been broken off
   slots_.clear();
   nodes_.clear();
-  std::fill(parameter_slots_.begin(), parameter_slots_.end(), -1);
+  std::ranges::fill(parameter_slots_, -1);
   closure_block_ = closure_offset_ = 0;
   scope_.clear();
   captures_.clear();

@@ -180,7 +180,7 @@ class Placer {
     if (!has_place(column.first)) pieces_.gap();
     std::array<std::size_t, 4> kept = {column.first, is_log() ? s.lowest_positive : s.lowest, s.highest,
                                        column.last - 1};
-    std::sort(kept.begin(), kept.end());
+    std::ranges::sort(kept);
     const auto end = std::unique(kept.begin(), kept.end());
     for (auto i = kept.begin(); i != end; ++i) {
       if (*i == Summary::none || !has_place(*i)) continue;

@@ -10,8 +10,7 @@ std::ptrdiff_t ends_at(std::size_t count) { return static_cast<std::ptrdiff_t>(c
 
 /// Number of leading columns within the first `points` points, less the last one, which may have ended with the curve.
 std::size_t settled_columns(const std::vector<CurveColumn>& columns, std::size_t points) {
-  const auto end = std::upper_bound(columns.begin(), columns.end(), points,
-                                    [](std::size_t limit, const CurveColumn& c) { return limit < c.last; });
+  const auto end = std::ranges::upper_bound(columns, points, {}, &CurveColumn::last);
   const auto count = static_cast<std::size_t>(end - columns.begin());
   return count > 0 ? count - 1 : 0;
 }

@@ -114,7 +114,7 @@ std::vector<Tick> ticks_within_decade(Range range, int max_labels) {
       ticks.push_back({at, labelled ? tick_text(at, at, range.high) : "", !labelled});
     }
   }
-  const auto labelled = std::count_if(ticks.begin(), ticks.end(), [](const Tick& t) { return !t.is_minor; });
+  const auto labelled = std::ranges::count_if(ticks, [](const Tick& t) { return !t.is_minor; });
   return labelled >= 2 ? ticks : linear_ticks(range, max_labels, false);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -176,8 +177,8 @@ class CsvParser {
     }
     cells.clear();
     std::vector<std::string> sorted = names;
-    std::sort(sorted.begin(), sorted.end());
-    const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
+    const auto twice = std::ranges::adjacent_find(sorted);
     if (twice != sorted.end()) refuse_line(where_, line, "two columns are called ", in_quotes(*twice), "; rename one");
   }
 
@@ -238,7 +239,7 @@ std::string_view CsvTable::text(std::size_t row, std::size_t column) const {
 }
 
 std::size_t CsvTable::column(std::string_view name) const {
-  const auto found = std::find(names_.begin(), names_.end(), name);
+  const auto found = std::ranges::find(names_, name);
   if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
   throw Error(ExitCode::bad_input, where_, " has no column ", in_quotes(name), " among its ", columns(),
               did_you_mean(name, names_));

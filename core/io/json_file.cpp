@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 /// "settings.json, line 3, column 14" for the byte at `offset`.
 std::string place_of(std::string_view text, std::size_t offset, const std::string& where) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line = 1 + std::ranges::count(before, '\n');
   const std::size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return where + ", line " + std::to_string(line) + ", column " + std::to_string(before.size() - line_start + 1);
 }
@@ -259,7 +259,7 @@ std::string get_choice(const Json& object, const std::string& key, const std::ve
   const Json* field = field_of(object, key, fallback.has_value(), where);
   if (!field) return *fallback;
   const std::string word = field->is_string() ? field->get<std::string>() : "";
-  if (std::find(allowed.begin(), allowed.end(), word) != allowed.end()) return word;
+  if (std::ranges::find(allowed, word) != allowed.end()) return word;
   std::string list;
   for (const std::string& choice : allowed) list += (list.empty() ? "'" : ", '") + choice + "'";
   throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(*field), " where one of ", list,
@@ -269,7 +269,7 @@ std::string get_choice(const Json& object, const std::string& key, const std::ve
 void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where) {
   if (!object.is_object()) throw Error(ExitCode::bad_input, where, ": expected an object with fields in braces");
   for (const auto& item : object.items()) {
-    if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
+    if (std::ranges::find(known, item.key()) != known.end()) continue;
     throw Error(ExitCode::bad_input, where, ": there is no field ", in_quotes(item.key()),
                 which_there_are(item.key(), known));
   }

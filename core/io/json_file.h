@@ -59,7 +59,7 @@ template <class Enum>
 Enum get_enum(const nlohmann::json& object, const std::string& key, const std::vector<std::string>& words,
               Enum fallback, const std::string& where) {
   const std::string word = get_choice(object, key, words, words[static_cast<std::size_t>(fallback)], where);
-  return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
+  return static_cast<Enum>(std::ranges::find(words, word) - words.begin());
 }
 
 /// Reads the fields of an object, by functions as those above, and knows which were read. As the base of a
@@ -84,7 +84,7 @@ class JsonFields {
   template <class Enum>
   Enum choice(const std::string& key, const std::vector<std::string>& words, Enum fallback) {
     const std::string one = word(key, words, words[static_cast<std::size_t>(fallback)]);
-    return static_cast<Enum>(std::find(words.begin(), words.end(), one) - words.begin());
+    return static_cast<Enum>(std::ranges::find(words, one) - words.begin());
   }
   /// Throws Error(bad_input) for the first field that was not read. Nothing is read afterwards.
   void refuse_others();

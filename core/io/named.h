@@ -18,13 +18,27 @@ auto* find_by(List&& list, const Value& value, Field field) {
   return found == std::ranges::end(list) ? nullptr : &*found;
 }
 
+/// This field of each entry, as text.
+template <class List, class Field>
+std::vector<std::string> names_of(const List& list, Field field) {
+  std::vector<std::string> names;
+  for (const auto& entry : list) names.emplace_back(std::invoke(field, entry));
+  return names;
+}
+
+/// Texts one after the other.
+template <class List>
+std::string joined(const List& texts, std::string_view between) {
+  std::string all;
+  for (const auto& text : texts) (all += all.empty() ? "" : between) += text;
+  return all;
+}
+
 /// The entry of this name. Without one throws Error(code): `what`, as "there is no preset ", the name, and all names.
 template <class List, class Field>
 auto& entry_named(List&& list, std::string_view name, Field field, ExitCode code, const std::string& what) {
   if (auto* found = find_by(list, name, field)) return *found;
-  std::vector<std::string> names;
-  for (const auto& entry : list) names.emplace_back(std::invoke(field, entry));
-  throw Error(code, what, in_quotes(name), which_there_are(name, names));
+  throw Error(code, what, in_quotes(name), which_there_are(name, names_of(list, field)));
 }
 
 }  // namespace afterglow

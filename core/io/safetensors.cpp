@@ -52,7 +52,7 @@ Header read_header(std::ifstream& stream, std::uint64_t file_bytes, const fs::pa
 std::vector<const HostTensor*> sorted_for_writing(const TensorFile& file, const fs::path& path) {
   std::vector<const HostTensor*> order;
   for (const HostTensor& tensor : file.tensors) order.push_back(&tensor);
-  std::sort(order.begin(), order.end(), [](const HostTensor* a, const HostTensor* b) {
+  std::ranges::sort(order, [](const HostTensor* a, const HostTensor* b) {
     return a->type != b->type ? a->type > b->type : a->name < b->name;
   });
   std::vector<std::string_view> names;
@@ -63,8 +63,8 @@ std::vector<const HostTensor*> sorted_for_writing(const TensorFile& file, const 
                              " bytes, which is not what its shape takes; give every element a value");
     names.push_back(tensor->name);
   }
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end()) cannot_store(path, "two tensors are called '" + std::string(*twice) + "'; rename one");
   return order;
 }
@@ -86,8 +86,7 @@ const HostTensor& require_tensor(const TensorFile& file, std::string_view name, 
   if (const auto other = file.unread.find(std::string(name)); other != file.unread.end())
     throw Error(ExitCode::bad_input, where, ": the type ", in_quotes(other->second), " of tensor ", in_quotes(name),
                 " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
-  std::vector<std::string> names;
-  for (const HostTensor& tensor : file.tensors) names.push_back(tensor.name);
+  std::vector<std::string> names = names_of(file.tensors, &HostTensor::name);
   throw Error(ExitCode::bad_input, where, " holds no tensor '", name, "' among its ", names.size(),
               did_you_mean(name, names));
 }

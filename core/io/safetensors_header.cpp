@@ -169,7 +169,7 @@ void check_entry(const HeaderEntry& entry, std::uint64_t data_bytes, const std::
 
 /// Sorts entries by their data, which they must cover exactly once.
 void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes, const std::string& where) {
-  std::sort(entries.begin(), entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
+  std::ranges::sort(entries, [](const HeaderEntry& a, const HeaderEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   std::uint64_t position = 0;
@@ -187,8 +187,8 @@ void check_names(const std::vector<HeaderEntry>& entries, const std::string& whe
   std::vector<std::string_view> names;
   names.reserve(entries.size());
   for (const HeaderEntry& entry : entries) names.push_back(entry.name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
   if (twice != names.end()) refuse(where, "tensor ", in_quotes(*twice), " is there twice");
 }
 

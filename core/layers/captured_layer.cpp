@@ -68,7 +68,7 @@ std::vector<std::complex<double>> modes_of_log_decay(const CapturedLayer& layer,
   std::vector<double> sums = layer.row("log_decay", 0, head);
   for (int t = 1; t < layer.tokens; ++t) {
     const std::vector<double> channels = layer.row("log_decay", t, head);
-    std::transform(sums.begin(), sums.end(), channels.begin(), sums.begin(), std::plus<>());
+    std::ranges::transform(sums, channels, sums.begin(), std::plus<>());
   }
   std::vector<std::complex<double>> modes;
   for (const double sum : sums) modes.emplace_back(std::exp(sum / layer.tokens));

@@ -255,7 +255,7 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
     double norm = 0;
     walk_keys(layer, head, decay, [&](int, const std::vector<double>& H) { norm = frobenius_norm(H); });
     const double captured = layer.row("fro", layer.tokens - 1, head).front();
-    if (std::abs(norm - captured) > 1e-2 * captured) std::fill(decay.begin(), decay.end(), 0.0);
+    if (std::abs(norm - captured) > 1e-2 * captured) std::ranges::fill(decay, 0.0);
     walk_keys(layer, head, decay, [&](int token, const std::vector<double>& H) {
       if (!std::binary_search(tokens.begin(), tokens.end(), token)) return;
       see(head, token, bounded_problem(H, layer.row("queries", token, head), layer.row("lambda", token, head).front()));

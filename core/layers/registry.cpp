@@ -45,7 +45,7 @@ const std::vector<LayerKind>& layer_kinds() {
 
 const LayerKind* find_layer_kind(std::string_view name) {
   const std::vector<LayerKind>& kinds = layer_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.name == name; });
+  const auto found = std::ranges::find(kinds, name, &LayerKind::name);
   return found != kinds.end() ? &*found : nullptr;
 }
 
@@ -67,8 +67,7 @@ bool shows(std::string_view kind, LayerTraits any) {
 
 std::string_view first_kind_that_shows(LayerTrait trait) {
   const std::vector<LayerKind>& kinds = layer_kinds();
-  const auto found =
-      std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& k) { return k.shows.overlaps(trait); });
+  const auto found = std::ranges::find_if(kinds, [&](const LayerKind& k) { return k.shows.overlaps(trait); });
   return found != kinds.end() ? std::string_view(found->name) : std::string_view();
 }
 

@@ -26,7 +26,7 @@ Var join_columns(Tape& tape, std::span<const Var> parts) {
   const Check check(tape, "join_columns", parts.front().value.dtype);
   check.that(parts.size() <= max_groups, "at most 64 parts are joined");
   std::array<Var, max_groups> kept;
-  std::copy(parts.begin(), parts.end(), kept.begin());
+  std::ranges::copy(parts, kept.begin());
   std::int64_t columns = 0;
   for (const Var& part : parts) {
     check.rows("part", part.value, parts.front().shape().with_last(part.shape().last()));

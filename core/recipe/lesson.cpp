@@ -129,8 +129,7 @@ class LessonReader {
     end_line();
     const auto found = std::ranges::find(words, name, &WordInfo::name);
     if (found == words.end()) {
-      std::vector<std::string> known;
-      for (const WordInfo& word : words) known.emplace_back(word.name);
+      std::vector<std::string> known = names_of(words, &WordInfo::name);
       refuse("no line begins with " + in_quotes(std::string(name) + ":") + which_there_are(name, known) +
              ". A line that goes on with the text above is indented");
     }

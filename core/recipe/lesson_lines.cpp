@@ -8,6 +8,7 @@
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
 
@@ -163,8 +164,7 @@ Command read_command(const LessonLine& line) {
   const std::string name = line.text.substr(0, end);
   const std::string_view value = trimmed(std::string_view(line.text).substr(end));
   if (!find_command(name)) {
-    std::vector<std::string> known;
-    for (const CommandSpec& spec : command_table()) known.emplace_back(spec.name);
+    std::vector<std::string> known = names_of(command_table(), &CommandSpec::name);
     refuse(line, "there is no command " + in_quotes(name) + did_you_mean(name, known) +
                      "; write `command: select {\"head\": 2}`, and `afterglow info` lists them");
   }

@@ -38,11 +38,7 @@ std::vector<std::string> recipe_fields() {
           "commands", "shown_step", "precision", "probe", "view", "checkpoint", "shards", "recompute"};
 }
 
-std::vector<std::string> names_of_settings() {
-  std::vector<std::string> names;
-  for (const SettingSpec& spec : training_settings()) names.emplace_back(spec.key);
-  return names;
-}
+std::vector<std::string> names_of_settings() { return names_of(training_settings(), &SettingSpec::key); }
 
 TrainingConfig parse_training(const json& config, const std::string& where) {
   TrainingConfig training;
@@ -306,7 +302,7 @@ void add_layer_setting(json& recipe, const std::string& key, const json& value) 
     throw Error(ExitCode::usage, "--set ", key, "=", value.dump(), ": a number of a layer is a number");
   json& commands = recipe["commands"];
   if (!commands.is_array()) commands = json::array();
-  const auto later = std::find_if(commands.begin(), commands.end(), [](const json& command) {
+  const auto later = std::ranges::find_if(commands, [](const json& command) {
     const json step = command.is_object() ? command.value("step", json()) : json();
     return step.is_number() && step > 0;
   });

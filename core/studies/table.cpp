@@ -71,7 +71,7 @@ std::string spread_text(const ResultSummary& summary, bool is_share) {
 /// Characters as displayed: continuation bytes of UTF-8 do not count.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::vector<std::string> aligned(const std::vector<std::vector<std::string>>& lines) {
@@ -189,7 +189,7 @@ Lines lines_of_published(const Table& table, const std::vector<std::size_t>& met
 Lines lines_of(const Table& table, const std::vector<RunResult>& results, const std::vector<std::size_t>& metrics) {
   Lines lines;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const auto runs = std::count_if(results.begin(), results.end(), [&](const RunResult& r) { return r.row == row; });
+    const auto runs = std::ranges::count(results, row, &RunResult::row);
     if (runs == 0) continue;
     const std::string place =
         table.x_names.empty() ? short_number(table.rows[row].x) : place_text(table, table.rows[row].x);

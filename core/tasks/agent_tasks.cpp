@@ -57,8 +57,7 @@ class Economy final : public AgentTask {
     tape.put(suite::start);
     for (std::size_t i = 0; i < world.tokens.size(); ++i) {
       const std::vector<Holding>& touched = world.touched[i];
-      if (std::find(touched.begin(), touched.end(), Holding{agent, resource}) != touched.end())
-        out.sources.push_back(tape.at());
+      if (std::ranges::find(touched, Holding{agent, resource}) != touched.end()) out.sources.push_back(tape.at());
       tape.put_fact(world.tokens[i]);
     }
     tape.put(suite::separator);
@@ -126,7 +125,7 @@ class Economy final : public AgentTask {
   static Holding draw_entry_touched(Random& random, const World& world) {
     std::vector<Holding> all;
     for (const auto& holdings : world.touched) all.insert(all.end(), holdings.begin(), holdings.end());
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all[static_cast<std::size_t>(random.uniform_int(all.size()))];
   }

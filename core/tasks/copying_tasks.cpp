@@ -24,7 +24,7 @@ class Copying final : public BindingsTask {
     std::vector<int> places = span_of(1, count);
     if (selective_) {
       places = draw_distinct(random, count, 1, length() - 1 - count);
-      std::sort(places.begin(), places.end());
+      std::ranges::sort(places);
     } else {
       out.tokens[static_cast<std::size_t>(count + 1)] = suite::separator;
     }

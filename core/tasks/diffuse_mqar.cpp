@@ -59,7 +59,7 @@ class DiffuseMqar final : public BindingsTask {
     while (static_cast<int>(keys.size()) < count) {
       Key key;
       for (int i = 0; i < key_length_; ++i) key.push_back(draw_from(random, suite::first_key, suite::keys));
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(std::move(key));
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
     }
     return keys;
   }
@@ -72,8 +72,7 @@ class DiffuseMqar final : public BindingsTask {
         continue;
       }
       Key key = keys[static_cast<std::size_t>(random.uniform_int(keys.size()))];
-      while (std::find(keys.begin(), keys.end(), key) != keys.end())
-        key.back() = draw_from(random, suite::first_key, suite::keys);
+      while (std::ranges::find(keys, key) != keys.end()) key.back() = draw_from(random, suite::first_key, suite::keys);
       for (const int token : key) tape.put(token);
       tape.put(draw_value(random));
     }

@@ -10,6 +10,7 @@
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
@@ -19,8 +20,7 @@ bool takes_a_file(const TaskInfo& info) {
 
 Fields::Fields(const TaskInfo& info, const nlohmann::json& config)
     : info_(info), config_(config), where_("Task '" + info.kind + "'") {
-  std::vector<std::string> known;
-  for (const TaskParameter& parameter : info.parameters) known.push_back(parameter.name);
+  std::vector<std::string> known = names_of(info.parameters, &TaskParameter::name);
   known.push_back("kind");
   if (takes_a_file(info)) known.push_back("hash");
   refuse_unknown_keys(config, known, where_);
@@ -99,7 +99,7 @@ void Fields::require_length(int length, std::int64_t smallest, const std::string
 
 const TaskParameter& Fields::parameter(const std::string& name) const {
   const auto is_it = [&](const TaskParameter& known) { return known.name == name; };
-  const auto found = std::find_if(info_.parameters.begin(), info_.parameters.end(), is_it);
+  const auto found = std::ranges::find_if(info_.parameters, is_it);
   if (found == info_.parameters.end()) throw std::logic_error("task kind without parameter " + name);
   return *found;
 }

@@ -56,7 +56,7 @@ class MultiHop final : public BindingsTask {
       put_pair(out, places[i + 1], keys[i + 1], draw_value(random));
     }
     out.sources = {places[0], places[0] + 1, places[1], places[1] + 1};
-    std::sort(out.sources.begin(), out.sources.end());
+    std::ranges::sort(out.sources);
     out.targets.back() = out.tokens[static_cast<std::size_t>(places[1] + 1)];
   }
 };
@@ -92,7 +92,7 @@ class CommonWord final : public BindingsTask {
       out.context[static_cast<std::size_t>(places[i])] = 1;
     }
     out.sources.assign(places.begin(), places.begin() + repeats_);
-    std::sort(out.sources.begin(), out.sources.end());
+    std::ranges::sort(out.sources);
   }
 
  private:

@@ -10,10 +10,10 @@ void PrefixedTask::generate(Random& random, std::uint64_t turn, Split split, Exa
   Example own{
       std::vector<std::int32_t>(size, 0), std::vector<std::int32_t>(size, -1), std::vector<std::uint8_t>(size, 0), {}};
   inner_->generate(random, turn, split, own);
-  std::copy(own.tokens.begin(), own.tokens.end(), out.tokens.begin() + places_);
-  std::copy(own.targets.begin(), own.targets.end(), out.targets.begin() + places_);
+  std::ranges::copy(own.tokens, out.tokens.begin() + places_);
+  std::ranges::copy(own.targets, out.targets.begin() + places_);
   std::fill(out.context.begin(), out.context.begin() + places_, std::uint8_t{1});
-  std::copy(own.context.begin(), own.context.end(), out.context.begin() + places_);
+  std::ranges::copy(own.context, out.context.begin() + places_);
   for (const std::int32_t source : own.sources) out.sources.push_back(source + places_);
 }
 

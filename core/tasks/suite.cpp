@@ -1,6 +1,7 @@
 // The suite's labels, roles and drawing helpers.
 #include "core/tasks/suite.h"
 
+#include <algorithm>
 #include <iterator>
 #include <numeric>
 
@@ -79,11 +80,11 @@ int entry_at(const std::vector<int>& list, std::uint64_t turn) {
 }
 
 std::string spread(const std::vector<int>& list) {
-  const auto [low, high] = std::minmax_element(list.begin(), list.end());
+  const auto [low, high] = std::ranges::minmax_element(list);
   return *low == *high ? std::to_string(*low) : std::to_string(*low) + " to " + std::to_string(*high);
 }
 
-int largest(const std::vector<int>& list) { return *std::max_element(list.begin(), list.end()); }
+int largest(const std::vector<int>& list) { return *std::ranges::max_element(list); }
 
 void ExampleWriter::fill(Random& random, int remaining) {
   const int end = static_cast<int>(example_.tokens.size()) - remaining;

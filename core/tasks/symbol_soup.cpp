@@ -63,7 +63,7 @@ class SymbolSoup final : public Task {
     const bool swapped = draw_from(random, 0, 2) == 1;
     const int noise = length() - 5 - 2 * part_;
     std::vector<int> cuts = draw_distinct(random, 2, 1, noise - 1);
-    std::sort(cuts.begin(), cuts.end());
+    std::ranges::sort(cuts);
     ExampleWriter tape(out);
     put_noise(random, tape, cuts[0]);
     put_part(random, tape, out, swapped ? first_family + second : first);

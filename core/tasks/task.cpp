@@ -10,6 +10,7 @@
 
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/wording.h"
 #include "core/random/random.h"
 #include "core/tasks/fields.h"
@@ -75,26 +76,15 @@ const std::vector<TaskKind>& kinds() {
   return all;
 }
 
-std::string all_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 const TaskKind& find_kind(const nlohmann::json& config) {
-  std::vector<std::string> names;
-  for (const TaskKind& kind : kinds()) names.push_back(kind.info.kind);
-  const std::string advice = " Set 'kind' to one of " + all_of(names) + ".";
+  const std::vector<std::string> names = names_of(task_kinds(), &TaskInfo::kind);
+  const std::string advice = " Set 'kind' to one of " + joined(names, ", ") + ".";
   if (!config.is_object() || !config.contains("kind") || !config.at("kind").is_string())
     throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field 'kind'.", advice);
   const auto name = config.at("kind").get<std::string>();
-  const auto found =
-      std::find_if(kinds().begin(), kinds().end(), [&](const TaskKind& kind) { return kind.info.kind == name; });
-  if (found == kinds().end()) {
-    const std::string guess = did_you_mean(name, names);
-    throw Error(ExitCode::bad_input, "There is no task kind ", in_quotes(name), guess.empty() ? "." : guess, advice);
-  }
-  return *found;
+  if (const auto* found = find_by(kinds(), name, [](const TaskKind& kind) { return kind.info.kind; })) return *found;
+  const std::string guess = did_you_mean(name, names);
+  throw Error(ExitCode::bad_input, "There is no task kind ", in_quotes(name), guess.empty() ? "." : guess, advice);
 }
 
 nlohmann::json as_object(const nlohmann::json& config) {
@@ -102,8 +92,7 @@ nlohmann::json as_object(const nlohmann::json& config) {
 }
 
 bool takes(const TaskInfo& info, const std::string& name) {
-  return std::any_of(info.parameters.begin(), info.parameters.end(),
-                     [&](const TaskParameter& parameter) { return parameter.name == name; });
+  return std::ranges::any_of(info.parameters, [&](const TaskParameter& parameter) { return parameter.name == name; });
 }
 
 /// Marks what asks for each answer: the position of the answer, and what stands before it from the question mark on.
@@ -188,9 +177,9 @@ void fill_batch(const Task& task, std::uint64_t seed, std::uint64_t first_index,
   for (int row = 0; row < batch; ++row) {
     const Example example = task.example(seed, first_index + static_cast<std::uint64_t>(row), split);
     const std::size_t offset = static_cast<std::size_t>(row) * length;
-    std::copy(example.tokens.begin(), example.tokens.end(), tokens + offset);
-    if (targets) std::copy(example.targets.begin(), example.targets.end(), targets + offset);
-    if (context) std::copy(example.context.begin(), example.context.end(), context + offset);
+    std::ranges::copy(example.tokens, tokens + offset);
+    if (targets) std::ranges::copy(example.targets, targets + offset);
+    if (context) std::ranges::copy(example.context, context + offset);
   }
 }
 

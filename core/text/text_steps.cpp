@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -196,7 +197,7 @@ struct Described {
     const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
                                             "Contiguous"};
     const std::string name = get_choice(object, "behavior", names, std::move(fallback), where);
-    return static_cast<Delimiter>(std::find(names.begin(), names.end(), name) - names.begin());
+    return static_cast<Delimiter>(std::ranges::find(names, name) - names.begin());
   }
   /// Where a mark is prepended: "always", "first" or "never".
   std::string scheme() const {

@@ -127,7 +127,7 @@ double seconds_of(const std::function<void()>& work, Backend& backend) {
 
 nlohmann::json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops,
                       double bytes) {
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   return {{"name", name},
           {"device", backend.name()},
           {"median_ms", times[times.size() / 2]},

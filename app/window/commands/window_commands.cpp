@@ -98,8 +98,7 @@ WindowHandler present;
 /// Closes one thing at a time: first the topmost sheet, then the enlarged panel, then the selection.
 void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
-  const bool has_cursors =
-      std::any_of(page.plots.begin(), page.plots.end(), [](const auto& p) { return p.second.mark_a.has_value(); });
+  const bool has_cursors = std::ranges::any_of(page.plots, [](const auto& p) { return p.second.mark_a.has_value(); });
   const auto cleared = [](auto& list) { return !std::exchange(list, {}).empty(); };
   if (std::exchange(page.is_blank, false)) return;
   if (page.palette.is_open || page.help_is_open || page.menu.is_open || page.picker.is_open) {
@@ -211,8 +210,8 @@ void hide(CommandContext& context, const json& value) {
   const std::string series(stem_of(word(value, "series", "")));
   const bool hides = truth(value, "on", true);
   for (const Figure* figure : meant_plots(context, value)) {
-    const bool is_there = std::any_of(figure->series.begin(), figure->series.end(),
-                                      [&](const Series& s) { return stem_of(series_name(s)) == series; });
+    const bool is_there =
+        std::ranges::any_of(figure->series, [&](const Series& s) { return stem_of(series_name(s)) == series; });
     if (!is_there) throw Error(ExitCode::bad_input, figure->id + " has no curve \"" + series + "\"");
     std::set<std::string>& hidden = context.page.plots[figure->id].hidden;
     hides ? void(hidden.insert(series)) : void(hidden.erase(series));
@@ -371,7 +370,7 @@ void workspace(CommandContext& context, const json& value) {
   if (name.empty())
     name =
         list[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(list.size()))) - 1].id;
-  if (std::none_of(list.begin(), list.end(), [&](const Workspace& w) { return w.id == name; }))
+  if (std::ranges::none_of(list, [&](const Workspace& w) { return w.id == name; }))
     throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
   context.page.workspace = name;
   context.page.workspace_is_chosen = true;

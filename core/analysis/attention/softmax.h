@@ -10,7 +10,7 @@ namespace afterglow {
 /// overflows. Nothing happens to an empty span.
 inline void softmax_in_place(std::span<double> scores) {
   if (scores.empty()) return;
-  const double highest = *std::max_element(scores.begin(), scores.end());
+  const double highest = *std::ranges::max_element(scores);
   double sum = 0;
   for (double& score : scores) sum += score = std::exp(score - highest);
   for (double& score : scores) score /= sum;

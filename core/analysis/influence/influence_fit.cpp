@@ -71,9 +71,7 @@ InfluenceFit fit_influence(std::span<const double> lags, std::span<const double>
     log_value.push_back(std::log(values[i]));
   }
   fit.points = static_cast<int>(lag.size());
-  if (lag.empty() ||
-      *std::min_element(log_lag.begin(), log_lag.end()) == *std::max_element(log_lag.begin(), log_lag.end()))
-    return fit;
+  if (lag.empty() || *std::ranges::min_element(log_lag) == *std::ranges::max_element(log_lag)) return fit;
   fit.power = fit_line(log_lag, log_value);
   fit.exponential = fit_line(lag, log_value);
   fit.law = better_law(fit);

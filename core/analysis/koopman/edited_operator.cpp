@@ -97,13 +97,11 @@ std::vector<double> edited_power(std::span<const double> A_w, int r, double scal
   if (pairs.values.size() == 0) return {};
   std::vector<int> order(static_cast<std::size_t>(r));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
+  std::ranges::stable_sort(order, [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
   std::vector<Complex> before;
   for (const int place : order) before.push_back(pairs.values[place]);
   const EditedModes modes = edit_modes(before, edits, numbered);
-  if (std::all_of(modes.is_off.begin(), modes.is_off.end(), [](bool off) { return off; }))
-    return std::vector<double>(A_w.size(), 0.0);
+  if (std::ranges::all_of(modes.is_off, [](bool off) { return off; })) return std::vector<double>(A_w.size(), 0.0);
   Eigen::VectorXcd change(r);
   for (std::size_t i = 0; i < before.size(); ++i) {
     const Complex gain = modes.is_off[i] ? Complex(0) : power_of(scale * modes.eigenvalues[i], power);

@@ -31,8 +31,7 @@ ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<co
   }
   std::vector<int> order(static_cast<std::size_t>(r));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
+  std::ranges::stable_sort(order, [&](int a, int b) { return comes_before(pairs.values[a], pairs.values[b]); });
   for (const int i : order) {
     result.eigenvalues.push_back(pairs.values[i]);
     result.energy.push_back(shares[i]);

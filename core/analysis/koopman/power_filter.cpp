@@ -13,8 +13,8 @@ namespace {
 using Complex = std::complex<double>;
 
 bool all_finite(std::span<const Complex> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](const Complex& value) { return std::isfinite(value.real()) && std::isfinite(value.imag()); });
+  return std::ranges::all_of(
+      values, [](const Complex& value) { return std::isfinite(value.real()) && std::isfinite(value.imag()); });
 }
 
 struct Modes {
@@ -142,8 +142,7 @@ double widest_gap(std::span<const Complex> eigenvalues) {
   std::vector<Complex> values(eigenvalues.begin(), eigenvalues.end());
   const auto from_one = [](const Complex& value) { return std::abs(1.0 - value); };
   if (!all_finite(eigenvalues)) return INFINITY;
-  std::sort(values.begin(), values.end(),
-            [&](const Complex& a, const Complex& b) { return from_one(a) < from_one(b); });
+  std::ranges::sort(values, [&](const Complex& a, const Complex& b) { return from_one(a) < from_one(b); });
   double widest = 0.0, distance = INFINITY, max_modulus = 0.0;
   for (std::size_t i = values.size(); i-- > 1;) {
     max_modulus = std::max(max_modulus, std::abs(values[i]));

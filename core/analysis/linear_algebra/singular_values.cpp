@@ -68,8 +68,7 @@ double spectral_norm(std::span<const double> A, int rows, int columns) {
 int numerical_rank(std::span<const double> singular_values, double relative) {
   if (singular_values.empty()) return 0;
   const double smallest = relative * singular_values.front();
-  return static_cast<int>(
-      std::count_if(singular_values.begin(), singular_values.end(), [&](double value) { return value > smallest; }));
+  return static_cast<int>(std::ranges::count_if(singular_values, [&](double value) { return value > smallest; }));
 }
 
 }  // namespace afterglow

@@ -38,7 +38,7 @@ std::vector<std::complex<double>> eigenvalues(std::span<const double> A, int n) 
   const auto size = static_cast<std::size_t>(n);
   if (n == 0 || A.size() != size * size || !RowMajorView(A.data(), n, n).allFinite()) return {};
   std::vector<std::complex<double>> result = solved(A, n);
-  std::stable_sort(result.begin(), result.end(), comes_before);
+  std::ranges::stable_sort(result, comes_before);
   return result;
 }
 

@@ -26,7 +26,7 @@ void register_symmetric_eigen_solver(SymmetricEigenSolver solver) { large_solver
 
 SymmetricEigen symmetric_eigen(std::span<const double> S, int n) {
   SymmetricEigen result;
-  if (n == 0 || !std::all_of(S.begin(), S.end(), [](double value) { return std::isfinite(value); })) return result;
+  if (n == 0 || !std::ranges::all_of(S, [](double value) { return std::isfinite(value); })) return result;
   if (solved_elsewhere(S, n, result)) return result;
   // A symmetric matrix reads the same by rows and by columns; the lower triangle by rows is the upper one by columns.
   const Eigen::Map<const Eigen::MatrixXd> matrix(S.data(), n, n);

@@ -72,7 +72,7 @@ class ToeplitzProduct {
   /// Two real vectors at once, as real and imaginary part.
   void apply(Eigen::VectorXcd& x) {
     const auto size = static_cast<Index>(time_.size());
-    std::fill(std::copy(x.begin(), x.end(), time_.begin()), time_.end(), 0.0);
+    std::fill(std::ranges::copy(x, time_.begin()).out, time_.end(), 0.0);
     transform_.fwd(frequency_.data(), time_.data(), size);
     for (std::size_t i = 0; i < symbol_.size(); ++i) frequency_[i] *= symbol_[i];
     transform_.inv(time_.data(), frequency_.data(), size);
@@ -151,7 +151,7 @@ std::vector<Candidate> best_candidates(const Krylov::Ritz (&ritz)[2], Index coun
     for (Index i = 0; i < ritz[parity].values.size(); ++i)
       all.push_back({ritz[parity].values[i], ritz[parity].residuals[i], parity, i});
   }
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
+  std::ranges::stable_sort(all, [](const Candidate& a, const Candidate& b) { return a.value > b.value; });
   all.resize(std::min(all.size(), static_cast<std::size_t>(count)));
   return all;
 }
@@ -196,7 +196,7 @@ ToeplitzPairs toeplitz_pairs(std::span<const double> first_column, int count) {
     next_look = step + std::max(min_steps_between_looks, step / 4);
     for (const int parity : {0, 1}) ritz[parity] = spaces[parity].ritz();
     best = best_candidates(ritz, count);
-    const bool has_converged = std::all_of(best.begin(), best.end(), [&](const Candidate& candidate) {
+    const bool has_converged = std::ranges::all_of(best, [&](const Candidate& candidate) {
       return candidate.residual <= wanted_residual * std::abs(best.front().value);
     });
     if (is_over || has_converged) break;

@@ -245,10 +245,10 @@ SequenceGradient sequence_gradient(const KeySequence& sequence, SolverKind kind,
     const SolveGradient own = solve_gradient(kind, route, problem, sequence.strength,
                                              upstream.subspan(t * width, width), iterations, arithmetic);
     if (own.q.empty()) {
-      std::fill(gradient.keys.begin(), gradient.keys.end(), std::numeric_limits<double>::quiet_NaN());
+      std::ranges::fill(gradient.keys, std::numeric_limits<double>::quiet_NaN());
       return gradient;
     }
-    std::copy(own.q.begin(), own.q.end(), gradient.queries.begin() + static_cast<std::ptrdiff_t>(t * width));
+    std::ranges::copy(own.q, gradient.queries.begin() + static_cast<std::ptrdiff_t>(t * width));
     dH += RowMajorView(own.H.data(), sequence.width, sequence.width);
     Eigen::Map<Eigen::VectorXd>(gradient.keys.data() + t * width, sequence.width) = dH * k + dH.transpose() * k;
     H -= k * k.transpose();

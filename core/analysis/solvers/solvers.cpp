@@ -127,7 +127,7 @@ RidgeProblem bounded_problem(std::vector<double> H, std::vector<double> q, doubl
 
 bool is_solvable(const RidgeProblem& p) {
   const auto finite = [](std::span<const double> values) {
-    return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+    return std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
   };
   return !p.q.empty() && p.H.size() == p.q.size() * p.q.size() && finite(p.H) && finite(p.q) && p.ridge >= 0 &&
          p.mu > 0 && p.L >= p.mu && std::isfinite(p.L);

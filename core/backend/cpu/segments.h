@@ -83,8 +83,7 @@ void for_row_segments(ThreadPool& pool, std::int64_t rows, std::int64_t columns,
 template <class Body>
 void for_segments(ThreadPool& pool, std::initializer_list<Tensor> tensors, const Body& body) {
   const Tensor& first = *tensors.begin();
-  const bool contiguous =
-      std::all_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return !t.defined() || t.contiguous(); });
+  const bool contiguous = std::ranges::all_of(tensors, [](const Tensor& t) { return !t.defined() || t.contiguous(); });
   if (!contiguous) return for_row_segments(pool, first.rows(), first.columns(), body);
   pool.for_ranges(first.elements(), 8 * segment_length, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; i += segment_length) body(Segment{0, i, std::min(segment_length, end - i)});

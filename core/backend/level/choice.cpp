@@ -3,15 +3,14 @@
 
 #include "core/backend/level/cpu_level.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
 const CpuLevel& choose_level(std::span<const CpuLevel> levels, std::string_view wanted) {
   const CpuLevel* best = nullptr;
-  std::string names;
   for (const CpuLevel& level : levels) {
     if (level.is_supported) best = &level;
-    names += (names.empty() ? "" : ", ") + std::string(level.name);
   }
   if (best == nullptr)
     throw Error(ExitCode::failure, "this processor is older than ", levels.front().name,
@@ -23,7 +22,8 @@ const CpuLevel& choose_level(std::span<const CpuLevel> levels, std::string_view 
     throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for ", level.name,
                 ", whose instructions this processor lacks; it can run ", best->name);
   }
-  throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for \"", wanted, "\"; there are ", names);
+  throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for \"", wanted, "\"; there are ",
+              joined(names_of(levels, &CpuLevel::name), ", "));
 }
 
 }  // namespace afterglow

@@ -234,8 +234,8 @@ void InterventionRunner::load(const InspectionSetup& setup) {
     sequence_ = std::make_unique<Sequences>(trainer_->backend(), 1, length);
   if (plain_tokens_ != example.tokens) plain_.reset();
   plain_tokens_ = example.tokens;
-  std::copy(example.tokens.begin(), example.tokens.end(), sequence_->tokens.host<std::int32_t>());
-  std::copy(example.context.begin(), example.context.end(), sequence_->context.host<std::uint8_t>());
+  std::ranges::copy(example.tokens, sequence_->tokens.host<std::int32_t>());
+  std::ranges::copy(example.context, sequence_->context.host<std::uint8_t>());
   sequence_->upload();
 }
 

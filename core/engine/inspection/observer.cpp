@@ -159,7 +159,7 @@ MemoryAttention memory_attention(const std::vector<std::vector<float>>& weights,
 int first_part(const std::vector<ModelPart>& parts, int wanted, bool (*will_do)(std::string_view)) {
   if (wanted >= 0 && wanted < static_cast<int>(parts.size()) && will_do(parts[static_cast<std::size_t>(wanted)].kind))
     return wanted;
-  const auto found = std::find_if(parts.begin(), parts.end(), [&](const ModelPart& p) { return will_do(p.kind); });
+  const auto found = std::ranges::find_if(parts, [&](const ModelPart& p) { return will_do(p.kind); });
   return found == parts.end() ? -1 : static_cast<int>(found - parts.begin());
 }
 

@@ -75,7 +75,7 @@ std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value) {
   MadeProblem made;
   if (value.contains("eigenvalues")) {
     const nlohmann::json& list = value["eigenvalues"];
-    const bool numbers = list.is_array() && std::all_of(list.begin(), list.end(), [](const auto& v) {
+    const bool numbers = list.is_array() && std::ranges::all_of(list, [](const auto& v) {
                            return v.is_number() && v.template get<double>() >= smallest_eigenvalue &&
                                   v.template get<double>() <= max_eigenvalue;
                          });
@@ -105,7 +105,7 @@ RidgeProblem system_of(const MadeProblem& made) {
   RidgeProblem problem;
   problem.H = stored(basis * eigenvalues.asDiagonal() * basis);
   problem.q = stored(basis.rowwise().sum() / std::sqrt(static_cast<double>(n)));
-  const auto [low, high] = std::minmax_element(made.eigenvalues.begin(), made.eigenvalues.end());
+  const auto [low, high] = std::ranges::minmax_element(made.eigenvalues);
   problem.mu = made.mu > 0 ? made.mu : *low;
   problem.L = std::max(made.L > 0 ? made.L : *high, problem.mu);
   return problem;

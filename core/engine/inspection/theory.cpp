@@ -89,10 +89,8 @@ TheoryView describe_head(Trainer& trainer, int part, const HeadSpectrum& spectru
   view.rank = head.rank;
   view.value_width = head.value_width;
   view.heads = trainer.parts()[static_cast<std::size_t>(part)].heads;
-  view.layers =
-      static_cast<int>(std::count_if(trainer.parts().begin(), trainer.parts().end(), [](const ModelPart& other) {
-        return shows(other.kind, LayerTrait::koopman_heads);
-      }));
+  view.layers = static_cast<int>(std::ranges::count_if(
+      trainer.parts(), [](const ModelPart& other) { return shows(other.kind, LayerTrait::koopman_heads); }));
   view.power = spectrum.power;
   view.ridge = spectrum.ridge;
   view.gamma = spectrum.gamma;
@@ -426,7 +424,7 @@ Numbers closed_norms(const DepthView& view) {
 }
 
 bool is_finite(const Numbers& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(), [](double v) { return std::isfinite(v); });
+  return std::ranges::all_of(numbers, [](double v) { return std::isfinite(v); });
 }
 
 }  // namespace
@@ -434,7 +432,7 @@ bool is_finite(const Numbers& numbers) {
 DepthView measure_depth(Trainer& trainer, Tape& tape, const Example& example, int iterations) {
   DepthView view;
   view.step = trainer.finished_steps();
-  if (std::all_of(example.targets.begin(), example.targets.end(), [](int target) { return target < 0; })) return view;
+  if (std::ranges::all_of(example.targets, [](int target) { return target < 0; })) return view;
   StreamMaps maps(trainer, tape, example);
   const std::size_t branches = trainer.model().branches().size();
   std::vector<Tensor> streams{maps.make()};

@@ -22,7 +22,7 @@ std::string place_text(const TableView& table, double x) {
 std::vector<std::string> groups_of(const TableView& table) {
   std::vector<std::string> groups;
   for (const RunMetric& metric : table.metrics) {
-    if (!metric.group.empty() && std::find(groups.begin(), groups.end(), metric.group) == groups.end())
+    if (!metric.group.empty() && std::ranges::find(groups, metric.group) == groups.end())
       groups.push_back(metric.group);
   }
   return groups;
@@ -35,7 +35,7 @@ ResultSummary summary_of(const std::vector<RunResult>& results, std::size_t row,
     if (result.row == row && std::isfinite(result.values[metric])) values.push_back(result.values[metric]);
   }
   if (values.empty()) return {0, unknown, unknown, unknown};
-  ResultSummary summary{static_cast<int>(values.size()), 0, 0, *std::max_element(values.begin(), values.end())};
+  ResultSummary summary{static_cast<int>(values.size()), 0, 0, *std::ranges::max_element(values)};
   for (const double value : values) summary.mean += value / static_cast<double>(values.size());
   for (const double value : values) summary.deviation += (value - summary.mean) * (value - summary.mean);
   if (values.size() > 1) summary.deviation = std::sqrt(summary.deviation / static_cast<double>(values.size() - 1));

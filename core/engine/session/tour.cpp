@@ -16,15 +16,14 @@ bool is_seen(const Observation& now) { return !now.running && (now.current & all
 
 /// The run has trained and, if the recipe evaluates, evaluated.
 bool is_warm(const Observation& now) {
-  const bool evaluates = std::any_of(now.settings.begin(), now.settings.end(), [](const Setting& setting) {
-    return setting.key == "evaluate_every" && setting.value > 0;
-  });
+  const bool evaluates = std::ranges::any_of(
+      now.settings, [](const Setting& setting) { return setting.key == "evaluate_every" && setting.value > 0; });
   return now.step >= first_trained_steps && (!evaluates || !now.runs.back().held_out_step.empty());
 }
 
 bool has_heads_to_edit(const Observation& now) {
-  return std::any_of(now.model.layers.begin(), now.model.layers.end(),
-                     [](const LayerSummary& layer) { return shows(layer.kind, LayerTrait::koopman_heads); });
+  return std::ranges::any_of(now.model.layers,
+                             [](const LayerSummary& layer) { return shows(layer.kind, LayerTrait::koopman_heads); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
 
@@ -82,8 +83,7 @@ void add_fields(const json& part, const std::string& path, std::vector<std::stri
 }
 
 std::vector<std::string> fields_of(const Recipe& recipe, const std::vector<Setting>& settings) {
-  std::vector<std::string> fields;
-  for (const Setting& setting : settings) fields.push_back(setting.key);
+  std::vector<std::string> fields = names_of(settings, &Setting::key);
   fields.emplace_back(seed_field);
   for (const auto& [key, value] : recipe.task.items()) fields.push_back(key);  // "task." may be omitted
   add_fields(recipe.task, "task", fields);

@@ -28,9 +28,9 @@ class PinnedArray : Immovable {
   template <class Number>
   void put(const std::vector<Number>& numbers) const {
     if (device_.dtype == DType::f64) {
-      std::copy(numbers.begin(), numbers.end(), host<double>());
+      std::ranges::copy(numbers, host<double>());
     } else {
-      std::copy(numbers.begin(), numbers.end(), host<float>());
+      std::ranges::copy(numbers, host<float>());
     }
   }
   Transfer to_device() const { return brought_to(device_, host_); }

@@ -124,9 +124,9 @@ class TokenObjective final : public Objective {
   void load(std::int64_t step) override {
     batch_->counter.host<std::int32_t>()[0] = static_cast<std::int32_t>(step);
     auto* numbers = batch_->inputs.host<std::int32_t>();
-    numbers = std::copy(tokens_.begin(), tokens_.end(), numbers);
-    numbers = std::copy(targets_.begin(), targets_.end(), numbers);
-    std::copy(context_.begin(), context_.end(), reinterpret_cast<std::uint8_t*>(numbers));
+    numbers = std::ranges::copy(tokens_, numbers).out;
+    numbers = std::ranges::copy(targets_, numbers).out;
+    std::ranges::copy(context_, reinterpret_cast<std::uint8_t*>(numbers));
   }
 
   void add_inputs(std::vector<Transfer>& transfers) override {

@@ -47,11 +47,7 @@ bool reads_modes_after(std::int64_t step, const Spectra& modes) {
   return step % ((work > large_work ? 64 : 16) * std::max<std::int64_t>(1, doubled / 512)) == 0;
 }
 
-std::vector<std::string> labels_of(const Trainer& trainer) {
-  std::vector<std::string> labels;
-  for (const ModelPart& part : trainer.parts()) labels.push_back(part.label);
-  return labels;
-}
+std::vector<std::string> labels_of(const Trainer& trainer) { return names_of(trainer.parts(), &ModelPart::label); }
 
 /// The part that a `freeze` names, as an index into the trainer's parts, and whether it is frozen.
 std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& trainer) {
@@ -320,7 +316,7 @@ bool TrainingRun::keeps_best() const {
     return value.is_object() && value.value("key", nlohmann::json()) == "patience" &&
            value.value("to", nlohmann::json()) > 0;
   };
-  return recipe_.training.patience > 0 || std::any_of(recipe_.commands.begin(), recipe_.commands.end(), asks);
+  return recipe_.training.patience > 0 || std::ranges::any_of(recipe_.commands, asks);
 }
 
 std::int64_t TrainingRun::best_step() const {
@@ -455,8 +451,8 @@ Journal::Undo TrainingRun::operate(const nlohmann::json& surgery) {
 
 // Inserted before all others, so that the last entry stays the one that undo reverts.
 void TrainingRun::note(const Command& command) {
-  const auto same = std::find_if(recipe_.commands.begin(), recipe_.commands.end(),
-                                 [&](const TimedCommand& timed) { return timed.command.name == command.name; });
+  const auto same = std::ranges::find_if(recipe_.commands,
+                                         [&](const TimedCommand& timed) { return timed.command.name == command.name; });
   if (same != recipe_.commands.end()) {
     same->command = command;
   } else {

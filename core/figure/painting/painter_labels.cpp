@@ -66,7 +66,7 @@ void for_each_named_line(const Painter& p, Visit&& visit) {
 // Spreads labels that share a column so that none overlaps, moving them as little as possible: neighbours that touch
 // form a block at the mean of their preferred positions (pool adjacent violators).
 void spread(std::vector<PlacedLabel*>& column, double low, double high) {
-  std::sort(column.begin(), column.end(), [](const auto* a, const auto* b) { return a->rect.y < b->rect.y; });
+  std::ranges::sort(column, [](const auto* a, const auto* b) { return a->rect.y < b->rect.y; });
   struct Block {
     double wish_sum;
     std::size_t first, count;

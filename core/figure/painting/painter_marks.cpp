@@ -73,8 +73,8 @@ void backed_text(const Painter& p, const Rect& rect, const std::string& text, Co
 
 // The first candidate without ink, or the one that covers least.
 Rect best_place(const std::vector<Rect>& candidates, const Occupancy& ink) {
-  return *std::min_element(candidates.begin(), candidates.end(),
-                           [&](const Rect& a, const Rect& b) { return ink.inked_cells(a) < ink.inked_cells(b); });
+  return *std::ranges::min_element(
+      candidates, [&](const Rect& a, const Rect& b) { return ink.inked_cells(a) < ink.inked_cells(b); });
 }
 
 Rect kept_inside(Rect rect, const Rect& area) {

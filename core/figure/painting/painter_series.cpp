@@ -165,7 +165,7 @@ double canvas_bar_width(const Painter& p, const Bars& bars) {
     const Range range = x.range();
     return std::max(0.5 * p.m.unit, bars.width / (range.high - range.low) * std::abs(x.to() - x.from()));
   }
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   double closest = 35 * p.m.unit;
   for (std::size_t i = 1; i < places.size(); ++i) {
     const double distance = places[i] - places[i - 1];

@@ -38,7 +38,7 @@ const std::vector<FileKind>& file_kinds() {
 std::unique_ptr<FileSubject> make_file_subject(const std::string& kind, const nlohmann::json& config,
                                                const ParameterScope& parameters) {
   const std::vector<FileKind>& kinds = file_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const FileKind& k) { return k.name == kind; });
+  const auto found = std::ranges::find(kinds, kind, &FileKind::name);
   if (found != kinds.end()) return found->make(config, parameters);
   return std::make_unique<LayerSubject>(make_layer(kind, config, parameters));
 }

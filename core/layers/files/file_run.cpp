@@ -96,7 +96,7 @@ void select_steps(std::vector<HostCapture>& captures, std::span<const std::int64
   constexpr std::array<std::string_view, 8> of_tokens{"keys", "queries", "values", "readout",
                                                       "gate", "beta",    "lambda", "gamma"};
   for (HostCapture& capture : captures) {
-    if (std::find(of_tokens.begin(), of_tokens.end(), capture.name) != of_tokens.end()) continue;
+    if (std::ranges::find(of_tokens, capture.name) != of_tokens.end()) continue;
     const std::int64_t rows = capture.shape[0] * capture.shape[1], tokens = capture.shape[2];
     const std::int64_t size = static_cast<std::int64_t>(capture.values.size()) / (rows * tokens);
     std::vector<double> kept;
@@ -119,9 +119,8 @@ std::string text_of(const std::vector<std::int64_t>& shape) {
 }
 
 bool agrees(const std::vector<std::int64_t>& got, const std::vector<std::int64_t>& wanted) {
-  return std::equal(got.begin(), got.end(), wanted.begin(), wanted.end(), [](std::int64_t have, std::int64_t want) {
-    return want == FileRun::any ? have > 0 : have == want;
-  });
+  return std::ranges::equal(
+      got, wanted, [](std::int64_t have, std::int64_t want) { return want == FileRun::any ? have > 0 : have == want; });
 }
 
 }  // namespace
@@ -168,7 +167,7 @@ Var FileRun::input(const std::string& name, const Shape& shape) {
 
 Tensor FileRun::flags(const std::string& name, const Shape& shape) {
   const std::vector<double> values = numbers(name, shape);
-  if (std::any_of(values.begin(), values.end(), [](double value) { return value != 0.0 && value != 1.0; }))
+  if (std::ranges::any_of(values, [](double value) { return value != 0.0 && value != 1.0; }))
     refuse("tensor ", name, " must hold only 0 and 1");
   return upload(values, shape_of(name), DType::u8);
 }
@@ -179,7 +178,7 @@ std::vector<double> FileRun::numbers(const std::string& name, const Shape& shape
     refuse("tensor ", name, " is ", text_of(tensor.shape), ", but this configuration needs ", text_of(shape.extents()),
            "; change the one or the other");
   std::vector<double> values = to_doubles(tensor);
-  const auto bad = std::find_if(values.begin(), values.end(), [](double value) { return !std::isfinite(value); });
+  const auto bad = std::ranges::find_if(values, [](double value) { return !std::isfinite(value); });
   if (bad != values.end())
     refuse("tensor ", name, " holds ", std::isnan(*bad) ? "a NaN" : "an infinity", " at element ", bad - values.begin(),
            " of ", text_of(tensor.shape), "; check the program that wrote the file");
@@ -232,8 +231,7 @@ void FileRun::load_parameters() {
     store_.upload(parameter, numbers(names.back(), parameter.shape));
   }
   for (const HostTensor& tensor : file_.tensors) {
-    if (!tensor.name.starts_with("param.") || std::find(names.begin(), names.end(), tensor.name) != names.end())
-      continue;
+    if (!tensor.name.starts_with("param.") || std::ranges::find(names, tensor.name) != names.end()) continue;
     refuse("tensor ", in_quotes(tensor.name), " is no parameter of ", kind_, " with this configuration",
            did_you_mean(tensor.name, names));
   }
@@ -274,7 +272,7 @@ std::vector<std::int64_t> FileRun::captured_steps(std::int64_t tokens) const {
   std::vector<std::int64_t> steps;
   if (const HostTensor* wanted = file_.find("probe.steps")) {
     steps = to_integers(*wanted);
-    const bool inside = std::all_of(steps.begin(), steps.end(), [&](std::int64_t t) { return t >= 0 && t < tokens; });
+    const bool inside = std::ranges::all_of(steps, [&](std::int64_t t) { return t >= 0 && t < tokens; });
     if (!inside) refuse("tensor probe.steps names a step outside 0 to ", tokens - 1);
     return steps;
   }

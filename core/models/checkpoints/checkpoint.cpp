@@ -227,7 +227,7 @@ class WeightStream : Immovable {
 };
 
 const Parameter& parameter_of(const ParameterStore& store, const std::string& name) {
-  const auto found = std::ranges::find_if(store.all(), [&](const Parameter& one) { return one.name == name; });
+  const auto found = std::ranges::find(store.all(), name, &Parameter::name);
   if (found == store.all().end()) throw Error(ExitCode::failure, "the model has no parameter ", name);
   return *found;
 }

@@ -3,6 +3,7 @@
 
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/wording.h"
 #include "core/models/checkpoints/families/family.h"
 
@@ -79,10 +80,8 @@ void ModelPlan::also_called(std::size_t block, const std::string& theirs) {
 }
 
 void ModelPlan::note_unread(const ConfigFields& config, const std::string& harmless_fields) {
-  std::string names;
   const std::string everywhere = library_words()["harmless"]["everywhere"];
-  for (const std::string& name : config.unread(everywhere + " " + harmless_fields))
-    names += (names.empty() ? "" : ", ") + in_quotes(name);
+  const std::string names = joined(names_of(config.unread(everywhere + " " + harmless_fields), in_quotes), ", ");
   if (names.empty()) return;
   const std::string note = config.where() + ": fields that Afterglow does not know and does not use: " + names +
                            "; where the library computes with one of them, its answers differ from these";
@@ -147,12 +146,11 @@ const CheckpointLibrary& library_of(const json& config, std::string_view where) 
   for (const CheckpointLibrary& library : checkpoint_libraries()) {
     if (library.knows(config)) return library;
   }
-  std::string models;
-  for (const CheckpointLibrary& library : checkpoint_libraries())
-    models += (models.empty() ? "" : "; ") + library.name + ": " + library.about;
+  const auto models = names_of(checkpoint_libraries(),
+                               [](const CheckpointLibrary& library) { return library.name + ": " + library.about; });
   const json type = config.value("model_type", json());
   throw Error(ExitCode::bad_input, where, ": \"model_type\" is ", type.is_null() ? "missing" : type.dump(),
-              ", of which Afterglow has no layers; it opens models of ", models);
+              ", of which Afterglow has no layers; it opens models of ", joined(models, "; "));
 }
 
 }  // namespace afterglow

@@ -54,7 +54,7 @@ void spread(const std::vector<const std::vector<double>*>& values, std::vector<d
 }  // namespace
 
 void ForecastEnsemble::add(const std::string& path, const Recipe& of, Backend& backend) {
-  if (std::find(paths_.begin(), paths_.end(), path) != paths_.end()) return;
+  if (std::ranges::find(paths_, path) != paths_.end()) return;
   const SavedRun saved = open_saved_run(path);
   if (!saved.snapshot)
     throw Error(ExitCode::bad_input, path,

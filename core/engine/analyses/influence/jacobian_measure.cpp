@@ -53,8 +53,8 @@ JacobianMeasure::JacobianMeasure(Tape& tape, DType dtype, std::vector<double> x,
       size_(plan_.tokens_at_once, plan_.branches),
       found_(plan_.blocks.size() * static_cast<std::size_t>(directions_ * width_)) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](std::size_t a, std::size_t b) { return plan_.blocks[a].query < plan_.blocks[b].query; });
+  std::ranges::stable_sort(order_,
+                           [&](std::size_t a, std::size_t b) { return plan_.blocks[a].query < plan_.blocks[b].query; });
 }
 
 std::vector<double> JacobianMeasure::cotangent(std::size_t block, int direction) const {
@@ -124,7 +124,7 @@ std::vector<NormEstimate> JacobianMeasure::norms() const {
 
 std::vector<JacobianPlan::Block> influence_blocks(std::span<const int> sources, int tokens, int per_decade) {
   std::vector<JacobianPlan::Block> blocks;
-  const int oldest = sources.empty() ? 0 : *std::max_element(sources.begin(), sources.end());
+  const int oldest = sources.empty() ? 0 : *std::ranges::max_element(sources);
   for (const int lag : spread_lags(tokens - 1 - oldest, per_decade)) {
     for (const int source : sources) blocks.push_back({source + lag, source});
   }
@@ -162,8 +162,8 @@ void fill_tail(InfluenceTail& tail, std::span<const JacobianPlan::Block> blocks,
 }
 
 void judge_tail(InfluenceTail& tail) {
-  tail.is_silent = std::none_of(tail.values.begin(), tail.values.end(), [](double v) { return v > 0; });
-  const auto later = std::count_if(tail.lags.begin(), tail.lags.end(), [](double l) { return l >= first_fitted_lag; });
+  tail.is_silent = std::ranges::none_of(tail.values, [](double v) { return v > 0; });
+  const auto later = std::ranges::count_if(tail.lags, [](double l) { return l >= first_fitted_lag; });
   const double first = static_cast<std::size_t>(later) >= min_fitted ? first_fitted_lag : 1.0;
   tail.fit = fit_influence(tail.lags, tail.values, first);
   tail.one_percent_lag = lag_of_share({tail.lags, tail.values}, 0.01);

@@ -48,7 +48,7 @@ double median_of_last(std::vector<double> times) {
 
 void show_state(RaceEntry& entry, Backend& backend, const LayerState& state) {
   const auto larger = [](const auto& a, const auto& b) { return a.second.elements() < b.second.elements(); };
-  const auto& [name, tensor] = *std::max_element(state.tensors().begin(), state.tensors().end(), larger);
+  const auto& [name, tensor] = *std::ranges::max_element(state.tensors(), larger);
   const std::int64_t rows = tensor.shape.rows(), columns = tensor.shape.last();
   const std::vector<double> values = to_host(backend, tensor);
   entry.state_name = name + " · " + std::to_string(rows) + " × " + std::to_string(columns);
@@ -71,7 +71,7 @@ std::string draw_silent_matrices(ParameterStore& store, std::uint64_t seed) {
   for (const Parameter& parameter : store.all()) {
     if (parameter.shape.rank() < 2) continue;
     std::vector<double> values = store.download(parameter.value);
-    if (std::any_of(values.begin(), values.end(), [](double v) { return v != 0; })) continue;
+    if (std::ranges::any_of(values, [](double v) { return v != 0; })) continue;
     Random random(seed, weights_stream, static_cast<std::uint64_t>(parameter.index));
     fan_in_uniform().fill(random, parameter.shape, values);
     store.upload(parameter, values);
@@ -138,10 +138,9 @@ void LayerRace::enter_initial(const std::vector<std::string>& kinds) {
   std::deque<Candidate> before;
   before.swap(contestants_);
   for (const LayerKind& kind : layer_kinds()) {
-    if (!kind.mixes_tokens || (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind.name) == kinds.end()))
-      continue;
-    const auto there = std::find_if(before.begin(), before.end(),
-                                    [&](const Candidate& c) { return c.own && c.own->kind() == kind.name; });
+    if (!kind.mixes_tokens || (!kinds.empty() && std::ranges::find(kinds, kind.name) == kinds.end())) continue;
+    const auto there =
+        std::ranges::find_if(before, [&](const Candidate& c) { return c.own && c.own->kind() == kind.name; });
     if (there == before.end()) {
       enter(kind);
     } else {
@@ -240,11 +239,10 @@ void LayerRace::advance_recall(Candidate& c, const SequenceMap& map) {
 
 bool LayerRace::advance() {
   using Stage = Candidate::Stage;
-  auto next = std::find_if(contestants_.begin(), contestants_.end(),
-                           [](const Candidate& c) { return c.stage == Stage::tail || c.stage == Stage::steps; });
+  auto next = std::ranges::find_if(
+      contestants_, [](const Candidate& c) { return c.stage == Stage::tail || c.stage == Stage::steps; });
   if (next == contestants_.end())
-    next = std::find_if(contestants_.begin(), contestants_.end(),
-                        [](const Candidate& c) { return c.stage == Stage::recall; });
+    next = std::ranges::find_if(contestants_, [](const Candidate& c) { return c.stage == Stage::recall; });
   if (next == contestants_.end()) return false;
   try {
     advance(*next);
@@ -304,7 +302,7 @@ RaceView LayerRace::view() const {
   const auto last = [](const RaceEntry& e) {
     return e.tail.values.empty() ? 0.0 : e.tail.values.back() / e.tail.values.front();
   };
-  std::stable_sort(view.entries.begin(), view.entries.end(), [&](const RaceEntry& a, const RaceEntry& b) {
+  std::ranges::stable_sort(view.entries, [&](const RaceEntry& a, const RaceEntry& b) {
     const double x = std::isnan(a.tail.one_percent_lag) ? 0 : a.tail.one_percent_lag;
     const double y = std::isnan(b.tail.one_percent_lag) ? 0 : b.tail.one_percent_lag;
     return x != y ? x > y : last(a) > last(b);

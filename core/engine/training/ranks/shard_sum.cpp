@@ -144,7 +144,7 @@ PieceExchange::~PieceExchange() {
 }
 
 bool PieceExchange::has_places() const {
-  return std::all_of(others_.begin(), others_.end(), [](const Other& other) { return other.theirs != nullptr; });
+  return std::ranges::all_of(others_, [](const Other& other) { return other.theirs != nullptr; });
 }
 
 /// Whether all processes use this path. The buffers for the others are contiguous; both sides number them alike.
@@ -191,8 +191,7 @@ void PieceExchange::share_host_memory() {
 /// A process writes its next piece only after reading the previous one, so its report about that piece also says that
 /// the buffer before it is free.
 void PieceExchange::swap(int with, const Tensor& own, const Tensor& theirs) {
-  const auto other =
-      std::find_if(others_.begin(), others_.end(), [with](const Other& one) { return one.rank == with; });
+  const auto other = std::ranges::find(others_, with, &Other::rank);
   if (other->theirs == nullptr) {
     backend_->download(sent_, own);
     ranks_->exchange(with, {sent_, own.bytes()}, {received_, own.bytes()});

@@ -16,8 +16,7 @@ bool History::wants(std::int64_t step, std::size_t state_bytes) const {
 }
 
 void History::keep(TrainerState state) {
-  const auto place = std::lower_bound(frames_.begin(), frames_.end(), state.step,
-                                      [](const TrainerState& frame, std::int64_t step) { return frame.step < step; });
+  const auto place = std::ranges::lower_bound(frames_, state.step, {}, &TrainerState::step);
   if (place != frames_.end() && place->step == state.step) return;
   bytes_ += state.bytes();
   frames_.insert(place, std::move(state));

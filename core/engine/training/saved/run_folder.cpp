@@ -14,6 +14,7 @@
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/named.h"
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/recipe/recipe.h"
 
@@ -235,10 +236,9 @@ const StoredState& RunFolder::near(std::int64_t step, std::int64_t by) const {
 const StoredState& RunFolder::at(std::int64_t step) const {
   const StoredState& nearest = near(step);
   if (step == newest_state || nearest.step == step) return nearest;
-  std::string known;
-  for (const auto& [there, state] : states_) known += (known.empty() ? "" : ", ") + std::to_string(there);
+  const auto known = names_of(states_, [](const auto& one) { return std::to_string(one.first); });
   throw Error(ExitCode::usage, folder_.string(), ": there is no checkpoint of step ", step, ", only those of steps ",
-              known);
+              joined(known, ", "));
 }
 
 }  // namespace afterglow

@@ -10,6 +10,7 @@
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/wording.h"
 #include "core/models/checkpoints/model_plan.h"
 
@@ -154,7 +155,7 @@ void check_state(const Snapshot& snapshot, const std::string& prefix, const Para
 
 std::vector<double> finite_numbers(const Snapshot& snapshot, const std::string& name) {
   std::vector<double> values = to_doubles(require_tensor(snapshot.file, name, snapshot.where));
-  if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
+  if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
     refuse(snapshot, name + " holds NaN or infinity");
   return values;
 }
@@ -249,8 +250,7 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   snapshot.file = read_safetensors(path);
   if (const auto format = snapshot.file.metadata.find("format");
       format == snapshot.file.metadata.end() || format->second != "afterglow") {
-    std::vector<std::string> names;
-    for (const HostTensor& tensor : snapshot.file.tensors) names.push_back(tensor.name);
+    std::vector<std::string> names = names_of(snapshot.file.tensors, &HostTensor::name);
     throw Error(ExitCode::bad_input, snapshot.where, ": the metadata \"format\" is ",
                 (format == snapshot.file.metadata.end() ? "missing" : in_quotes(format->second)),
                 ", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another library's model the "
@@ -277,10 +277,10 @@ std::optional<HeldOutRecord> held_out_record(const Snapshot& snapshot, const Par
   HeldOutRecord record{finite_numbers(snapshot, held_out_steps), finite_numbers(snapshot, held_out_values),
                        whole_number(snapshot, "best.step"), std::nullopt};
   const std::vector<double>& steps = record.steps;
-  if (steps.size() != record.values.size() || !std::is_sorted(steps.begin(), steps.end()) || steps.empty() ||
+  if (steps.size() != record.values.size() || !std::ranges::is_sorted(steps) || steps.empty() ||
       steps.back() > static_cast<double>(snapshot.step))
     refuse(snapshot, "its held-out evaluations do not fit together");
-  if (std::find(steps.begin(), steps.end(), static_cast<double>(record.best_step)) == steps.end())
+  if (std::ranges::find(steps, static_cast<double>(record.best_step)) == steps.end())
     refuse(snapshot, "there is no held-out evaluation of its best step " + std::to_string(record.best_step));
   if (has_kept_best(snapshot)) record.best = read_state(snapshot, best, record.best_step, store);
   return record;
