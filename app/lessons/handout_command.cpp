@@ -193,6 +193,7 @@ void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bo
     }
     if (line->word == LessonWord::ask) {
       const LessonQuestion question = read_question(*line);
+      paper.need(1.7 * static_cast<double>(question.choices.size() + 2) * Paper::body);  // no choice on another page
       paper.text(tokens_of(question.question, FontFace::semibold), Paper::body);
       for (std::size_t i = 0; i < question.choices.size(); ++i)
         paper.text(tokens_of(concat(i + 1, "  ", question.choices[i])), Paper::body, Paper::body);

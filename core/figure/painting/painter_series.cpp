@@ -83,7 +83,7 @@ class HeatPainter {
   void draw_numbers(int first_row, int last_row, int first_col, int last_col) {
     const double least = p_.theme.text_scale > 1 ? 1 : 0.7;  // of the size of ticks; a hall reads nothing smaller
     constexpr double min_rough = 0.6, filled = 0.9, filled_rough = 0.8;  // the last two of a cell's width, at most
-    constexpr std::size_t many_numbers = 20;
+    constexpr std::size_t many_numbers = 30;
     const double width = cell_width(), height = cell_height();
     double largest = 0;
     for (const double value : map_.cells.span())
