@@ -217,6 +217,12 @@ void draw_side_column(Frame& frame, const Rect& area) {
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(y)});
   ImGui::Dummy({1, static_cast<float>(frame.px(12))});
   scroll_by_wheel(frame);
+  // Where the column goes on it fades, so that nothing seems cut off.
+  const double fade = scrolled < static_cast<double>(ImGui::GetScrollMaxY()) ? frame.px(28) : 0;
+  FigureCanvas canvas = frame.look.canvas();
+  for (double line = 0; line < fade; ++line)
+    canvas.fill_rect({area.x, area.bottom() - fade + line, area.width - margin, 1}, 0,
+                     faded(frame.look.theme->panel, line / fade));
   ImGui::EndChild();
 }
 

@@ -78,7 +78,9 @@ InspectionSetup InspectionEditor::with_tokens(const Command& command, const nloh
     return with_sequence(tokens_of_prompt(*task_, get_string(value, "text", std::nullopt, command.name)));
   if (value.is_object() && value.contains("write")) {
     const std::int64_t count = get_integer(value, "write", std::nullopt, 1, max_inspected_tokens, command.name);
-    return with_written(count, numbered);
+    if (setup.interventions.empty()) return with_sequence(inspector_->continued(setup, static_cast<int>(count)));
+    for (std::int64_t i = 0; i < count; ++i) setup = with_sequence(inspector_->with_next_token(setup, numbered));
+    return setup;
   }
   const Example present = inspector_->sequence_of(setup);
   const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
@@ -86,19 +88,6 @@ InspectionSetup InspectionEditor::with_tokens(const Command& command, const nloh
   const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
   setup.tokens.assign(present.tokens.begin(), present.tokens.end());
   setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
-  return setup;
-}
-
-/// With interventions token by token through the changed model, in its parallel form as the answers that are shown.
-InspectionSetup InspectionEditor::with_written(std::int64_t count, const Spectra* numbered) const {
-  InspectionSetup setup = now();
-  if (setup.interventions.empty()) return with_sequence(inspector_->continued(setup, static_cast<int>(count)));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Example present = inspector_->sequence_of(setup);
-    std::vector<int> tokens(present.tokens.begin(), present.tokens.end());
-    tokens.push_back(inspector_->next_token(setup, numbered));
-    setup = with_sequence(tokens);
-  }
   return setup;
 }
 

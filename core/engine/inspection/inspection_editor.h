@@ -30,7 +30,6 @@ class InspectionEditor {
 
  private:
   InspectionSetup with_tokens(const Command& command, const nlohmann::json& value, const Spectra* numbered) const;
-  InspectionSetup with_written(std::int64_t count, const Spectra* numbered) const;
   InspectionSetup with_sequence(const std::vector<int>& tokens) const;
   InspectionSetup with_pair(const nlohmann::json& value) const;
   InspectionSetup with_file(nlohmann::json choices) const;

@@ -137,11 +137,14 @@ std::vector<int> InterventionRunner::continued(const InspectionSetup& setup, int
   return tokens;
 }
 
-int InterventionRunner::next_token(const InspectionSetup& setup, const Spectra* numbered) {
+std::vector<int> InterventionRunner::with_next_token(const InspectionSetup& setup, const Spectra* numbered) {
+  const Example example = sequence_of(setup);
   load(setup);
-  const Answers read = answers(edits_of(setup.interventions, numbered), sequence_of(setup));
+  const Answers read = answers(edits_of(setup.interventions, numbered), example);
   const auto last = std::span(read.probabilities).last(static_cast<std::size_t>(trainer_->model().vocab()));
-  return static_cast<int>(std::ranges::max_element(last) - last.begin());
+  std::vector<int> tokens(example.tokens.begin(), example.tokens.end());
+  tokens.push_back(static_cast<int>(std::ranges::max_element(last) - last.begin()));
+  return tokens;
 }
 
 void InterventionRunner::forget() {

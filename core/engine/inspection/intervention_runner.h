@@ -29,8 +29,9 @@ class InterventionRunner {
   Example sequence_of(const InspectionSetup& setup) const;
   /// That sequence and `count` tokens that the model writes after it, always the most probable one.
   std::vector<int> continued(const InspectionSetup& setup, int count) const;
-  /// The most probable token after that sequence, with the setup's interventions; `numbered` as in `inspect`.
-  int next_token(const InspectionSetup& setup, const Spectra* numbered);
+  /// That sequence and the token that is most probable after it with the setup's interventions, read in the parallel
+  /// form as the answers are; `numbered` as in `inspect`.
+  std::vector<int> with_next_token(const InspectionSetup& setup, const Spectra* numbered);
   /// Answers, accuracy and operators. `traced` is the part whose token weights are read. Modes take their numbers from
   /// `numbered`. `accuracy_after`, if given, is used as the accuracy with interventions instead of measuring it, which
   /// takes most of the time.
