@@ -48,7 +48,7 @@ TEST(ForcesFigure, DrawsArrowsToScaleAndNoneThatMeanNothing) {
   EXPECT_FALSE(has_series(figure, "eigenvalue 1, where AdamW moves it"));
   EXPECT_FALSE(has_series(figure, "eigenvalue 2, where AdamW moves it")) << "the step is too long for it";
   EXPECT_TRUE(has_series(figure, "eigenvalue 2, where the loss pulls it"));
-  EXPECT_THAT(figure.subtitle, testing::HasSubstr("step × 200 · pull × 20 · 2 of 3 too close to another for an arrow"));
+  EXPECT_THAT(figure.subtitle, testing::HasSubstr("step × 200 · pull × 20 · 2 too close to another for an arrow"));
   const auto& after = series_of<Scatter>(figure, "after the step").points;
   ASSERT_EQ(after.size(), 1u);
   EXPECT_NEAR(after[0].y, 200 * 0.0021, 1e-12);

@@ -260,7 +260,7 @@ const AblatedPart* most_needed_mode(const AblationView* view, const HeadSpectrum
 std::vector<Figure> mode_needs_figures(const Observation& observation, const Selection& selection, CurveStore&) {
   const HeadSpectrum* head = selected_head(observation, selection);
   if (!head) return {};
-  constexpr std::size_t most_modes = 8;
+  constexpr std::size_t most_modes = 6;
   const AblationView* view = observation.ablation.get();
   Figure figure = sheet("mode_needs", "What the answers need", ablation_subtitle(observation, selection),
                         {"accuracy lost"}, {"mode"}, LabelPlacement::none);

@@ -113,9 +113,7 @@ std::string forces_caption(const ForcesView& view, const HeadForces& forces, dou
   std::string text = "step × " + number_text(step_times, 6) + " · pull × " + number_text(pull_times, 6);
   const auto bare = std::ranges::count_if(forces.modes, [](const ModeForce& mode) { return !mode.step_is_small; });
   if (!forces.operated.empty()) text += " · " + surgery_text(distance_from_surgery(forces));
-  if (bare > 0)
-    text += " · " + std::to_string(bare) + " of " + std::to_string(forces.modes.size()) +
-            " too close to another for an arrow";
+  if (bare > 0) text += " · " + std::to_string(bare) + " too close to another for an arrow";
   return text;
 }
 

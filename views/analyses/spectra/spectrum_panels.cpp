@@ -137,6 +137,16 @@ double draw_switches(Frame& frame, const Rect& row) {
   return draw_head_chips(frame, all, row, heads, selection.all_heads ? -1 : head->head);
 }
 
+/// What the places of the circle mean, in the lower corners of a slide, where there are no dots.
+void draw_corner_words(const Frame& frame, const Rect& area) {
+  FigureCanvas canvas = frame.look.canvas();
+  const Rect row{area.x + frame.px(14), area.bottom() - frame.px(28), area.width - frame.px(28), frame.px(16)};
+  RowText style{small_size, FontFace::regular, frame.look.theme->dim, Anchor::start};
+  row_text(frame.look, canvas, row, "middle: gone at once", style);
+  style.anchor = Anchor::end;
+  row_text(frame.look, canvas, row, "on the circle: never fades", style);
+}
+
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
   const bool is_whole = area.height >= frame.px(whole_readout) || frame.state.maximised == panel.kind->id;
@@ -158,11 +168,9 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   for (Figure& figure : shown) {  // on a slide the circle is as large as possible
     const bool fits_circle = figure.x.range && figure.x.range->high < 1.2;
     if (is_slide(frame.state) && fits_circle) figure.x.range = figure.y.range = Range{-1.04, 1.04};
-    if (!is_slide(frame.state) || !fits_circle || shown.size() > 1) continue;
-    figure.text_labels.push_back({1.02, -1.01, "on the circle: never fades", Role::dim, Anchor::end});
-    figure.text_labels.push_back({-1.02, -1.01, "in the middle: gone at once", Role::dim, Anchor::start});
   }
   draw_figure_grid(frame, panel, shown, {area.x, area.y, planes, area.height});
+  if (is_slide(frame.state) && shown.size() == 1) draw_corner_words(frame, {area.x, area.y, planes, area.height});
   if (!shows_readout) return;
   Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
               area.height - frame.px(26)};

@@ -99,9 +99,7 @@ std::string microscope_text(const MicroscopeView& view) {
   const auto steps = std::to_string(view.step.size() - 1);
   std::string text =
       number_text(view.whole.back(), 2) + " of |w| apart after " + steps + " steps" + growth_text(view.slope) + ".";
-  if (view.first.step < 0) return text;
-  return text + " First beyond " + number_text(view.ulps, 4) + " ulp: " + first_text(view.first) + ", step " +
-         grouped_number(view.first.step) + ".";
+  return view.first.step < 0 ? text : text + " Seen first at " + view.first.operation + " in " + view.first.place + ".";
 }
 
 std::string microscope_subtitle(const Observation& observation, const Selection&) {
