@@ -94,7 +94,8 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   if (panel.draw_controls) right = panel.draw_controls(frame, rest(right));
 
   row_text(frame.look, canvas, title_row, panel.kind->title,
-           {title_size * std::clamp(title / wanted, 0.75, 1.0), FontFace::semibold, theme.text, Anchor::start});
+           {title < wanted ? title_size * std::max(0.7, 0.92 * title / wanted) : title_size, FontFace::semibold,
+            theme.text, Anchor::start});
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
   if (press.double_clicked) frame.commands.send(maximise.name, maximise.fields);
   // Without a figure the sentence is shown in its place. What does not fit is in the hint.

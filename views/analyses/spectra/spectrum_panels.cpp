@@ -18,7 +18,6 @@
 namespace afterglow {
 namespace {
 
-constexpr double min_header = 240;      ///< in narrower panels the switches of the heads are below the readout
 constexpr std::size_t worded_rows = 5;  ///< of a readout: name, half-life, period, what is kept, energy
 constexpr double whole_readout = 600;   ///< height of a panel that shows the symbols too, unless it is enlarged
 
@@ -127,16 +126,6 @@ double draw_all_heads_chip(Frame& frame, double right, const Rect& row) {
                       "Shows all heads, one small plot each");
 }
 
-/// "0 1 2 3 all" at the right end of the row; returns their left edge.
-double draw_switches(Frame& frame, const Rect& row) {
-  const Selection& selection = frame.state.selection;
-  const HeadSpectrum* head = selected_head(frame.seen(), selection);
-  if (!head || mlp_is_selected(frame.seen(), selection)) return row.right();
-  const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
-  const double all = draw_all_heads_chip(frame, row.right(), row);
-  return draw_head_chips(frame, all, row, heads, selection.all_heads ? -1 : head->head);
-}
-
 /// What the places of the circle mean, in the lower corners of a slide, where there are no dots.
 void draw_corner_words(const Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
@@ -172,13 +161,8 @@ void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& 
   draw_figure_grid(frame, panel, shown, {area.x, area.y, planes, area.height});
   if (is_slide(frame.state) && shown.size() == 1) draw_corner_words(frame, {area.x, area.y, planes, area.height});
   if (!shows_readout) return;
-  Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
-              area.height - frame.px(26)};
-  if (area.width < frame.px(min_header + 140)) {
-    column.height -= frame.px(26);
-    draw_switches(frame,
-                  {column.x - frame.px(6), column.bottom() + frame.px(4), column.width + frame.px(6), frame.px(22)});
-  }
+  const Rect column{area.right() - readout - frame.px(4), area.y + frame.px(18), readout - frame.px(4),
+                    area.height - frame.px(26)};
   double used = head ? draw_hint(frame, hint_of(frame, needed), column) : 0;
   used += draw_readout(frame, rows, {column.x, column.y + used, column.width, column.height - used}) + frame.px(10);
   if (is_whole) draw_gain_note(frame, {column.x, column.y + used, column.width, column.height - used});
@@ -195,7 +179,7 @@ double draw_spectrum_controls(Frame& frame, const Rect& row) {
                                      "Shows the eigenvalues of A_w, or of A = γ A_w with the gain γ");
   right = draw_surgery_chip(frame, scaled, row);
   const int heads = heads_of_layer(*frame.seen().spectra, head->layer);
-  if (row.width < frame.px(330)) return right;
+  if (row.width < frame.px(100 + 26 * std::min(heads, 9))) return right;  // the side column has them as well
   right = draw_all_heads_chip(frame, right, row);
   return draw_head_chips(frame, right, row, heads, selection.all_heads ? -1 : head->head);
 }

@@ -49,9 +49,8 @@ double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("–") : text; };
   const bool is_whole = frame.state.maximised == "claims";
-  const std::array<std::string, columns> texts{
-      claim.verdict, claim.claim, is_whole ? or_dash(claim.published) : or_dash(without_spreads(claim.published)),
-      is_whole ? or_dash(measured(claim)) : or_dash(without_spreads(claim.number))};
+  const std::array<std::string, columns> texts{claim.verdict, claim.claim, or_dash(claim.published),
+                                               or_dash(is_whole ? measured(claim) : without_spreads(claim.number))};
   const std::array<Color, columns> colors{verdict_color(theme, claim.verdict), theme.text, theme.dim, theme.text};
   const double line = frame.px(17), gap = frame.px(14);
   const std::array<Rect, columns> cells = cells_of(frame, {area.x, area.y + gap / 2, area.width, line});
