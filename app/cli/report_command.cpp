@@ -1,5 +1,4 @@
 // `afterglow report RUN --out run.html`: goes to the steps that the page shows.
-#include <cmath>
 #include <numeric>
 
 #include "app/cli/interruption.h"
@@ -7,22 +6,13 @@
 #include "app/cli/start.h"
 #include "app/cli/version.h"
 #include "app/lessons/lesson_options.h"
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/io/number_text.h"
 #include "views/plots/report_page.h"
 
 namespace afterglow {
 namespace {
-
-/// ", ablation 40 %": what is computed now.
-std::string work_of(const AnalysedRun& analysed) {
-  const Observation now = analysed.describe();
-  for (const AnalysisWork& work : now.work) {
-    if (work.phase == AnalysisPhase::computing)
-      return concat(", ", work.name, " ", std::lround(100 * work.share_done), " %");
-  }
-  return "";
-}
 
 /// Goes to each step, by training or from checkpoint to checkpoint, and returns the last observation.
 Observation record_run(AnalysedRun& analysed, const std::vector<std::int64_t>& steps, ReportPage& page,
@@ -31,8 +21,9 @@ Observation record_run(AnalysedRun& analysed, const std::vector<std::int64_t>& s
   std::size_t place = 0;
   const auto check = [&] {
     Interruption::check("at step " + std::to_string(run.step()) + " of the report");
-    output.progress("report", (static_cast<double>(place) + 0.5) / static_cast<double>(steps.size()),
-                    [&] { return concat("step ", run.step(), ", ", place + 1, "/", steps.size(), work_of(analysed)); });
+    output.progress("report", (static_cast<double>(place) + 0.5) / static_cast<double>(steps.size()), [&] {
+      return concat(place + 1, "/", steps.size(), ", step ", run.step(), " ", pending_work(analysed.describe()).shown);
+    });
   };
   Observation last;
   for (const std::int64_t step : steps) {

@@ -17,6 +17,7 @@
 #include "app/window/key_routing.h"
 #include "app/window/lesson_player.h"
 #include "core/backend/parallel.h"
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
@@ -24,7 +25,6 @@
 #include "core/io/terminal_text.h"
 #include "core/recipe/lesson_plan.h"
 #include "views/page/page.h"
-#include "views/panels/work_offer.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

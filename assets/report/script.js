@@ -131,8 +131,9 @@ if (last > 0) {
     const choice = document.querySelector('.step:not(.away) .choices')?.children[Number(event.key) - 1];
     if (choice) return vote(choice);
     if (event.key === 'Enter' && event.target.matches('.choices li')) return vote(event.target);
-    const by = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    const by = {ArrowLeft: -1, ArrowRight: 1, ...(data.numbers ? {} : {PageUp: -1, PageDown: 1})}[event.key];
     if (by === undefined || event.ctrlKey || event.altKey || event.metaKey || event.target.id === 'slider') return;
+    event.preventDefault();
     play(false);
     show(now + by);
   });

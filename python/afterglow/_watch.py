@@ -183,6 +183,7 @@ def LightningCallback(folder: str | os.PathLike[str], **options: Any) -> Any:
     def begin(_: Any, trainer: Any, module: Any) -> None:
         if trainer.is_global_zero:
             opened.append(watch(getattr(module, "model", module), folder=folder, **options))
+            opened[-1].step = trainer.global_step  # a new training in the folder of another one begins again
 
     def after_batch(_: Any, trainer: Any, *more: Any) -> None:
         for one in opened:

@@ -98,7 +98,8 @@ TEST_F(Lessons, HandoutHasTextFormulasAndFigures) {
                           HasSubstr("aria-label=\"λ^K\""), HasSubstr("<svg role=\"img\" aria-label=\"")));
   EXPECT_TRUE(std::regex_search(html, std::regex("<svg role=\"img\" aria-label=\"[^\"]* from ")))
       << "screen readers alone hear what a figure shows";
-  EXPECT_THAT(html, Not(HasSubstr("figcaption")));
+  EXPECT_THAT(html, AllOf(HasSubstr("data-correct=\"1\""), HasSubstr("<section class=\"answer\" data-step=\"1\">")));
+  EXPECT_THAT(html, Not(HasSubstr("{{"))) << "every part is filled in";
   const std::size_t question = html.find("What does the loss do?"), answers = html.find(">Answers</h1>");
   const std::size_t answer = html.find("Correct answer: 1 (falls).");
   ASSERT_NE(answer, std::string::npos);

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "core/recipe/lesson_condition.h"
 #include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
-#include "views/panels/work_offer.h"
 #include "views/widgets/widgets.h"
 
 namespace afterglow {

@@ -40,24 +40,6 @@ std::string long_work_sentence(const PlotKind& kind, const Observation& observat
          rough_duration_text(work->seconds) + ".";
 }
 
-PendingWork pending_work(const Observation& observation) {
-  constexpr double moment = 2;  // seconds
-  std::vector<std::string> entries;
-  for (const AnalysisWork& work : observation.work) {
-    const bool computes = work.phase == AnalysisPhase::computing;
-    if (!computes && (work.phase != AnalysisPhase::waiting || work.due_in < moment)) continue;
-    std::string entry(work.name);
-    entry += computes ? " " + number_text(std::floor(100 * work.share_done), 3) + " %" : " waits";
-    if (work.due_in >= 0) entry += ", about " + rough_duration_text(std::max(1.0, work.due_in));
-    entries.insert(computes ? entries.begin() : entries.end(), std::move(entry));
-  }
-  PendingWork pending;
-  for (const std::string& entry : entries) pending.all += (pending.all.empty() ? "" : "; ") + entry;
-  if (!entries.empty()) pending.shown = entries.front();
-  if (entries.size() > 1) pending.shown += " · " + std::to_string(entries.size() - 1) + " more";
-  return pending;
-}
-
 double larger_part(const AnalysisWork& work, double seconds) {
   const double part = work.part + seconds / work.seconds;
   if (part >= 1) return 1;

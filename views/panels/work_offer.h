@@ -13,13 +13,6 @@ std::string long_work_sentence(const PlotKind& kind, const Observation& observat
 /// The share of the work that takes this many seconds more, as a round number.
 double larger_part(const AnalysisWork& work, double seconds);
 
-/// The analyses that are being computed or wait for their share of the time, and when each will be complete.
-struct PendingWork {
-  std::string shown;  ///< "race 45 %, about 12 s · 2 more"; empty without any, or if each is due at once
-  std::string all;    ///< of each: "race 45 %, about 12 s; influence waits, about 30 s"
-};
-PendingWork pending_work(const Observation& observation);
-
 /// A row at the lower end of `area` if only a part is computed; returns its height.
 double draw_work_offer(Frame& frame, const PlotKind& kind, const Rect& area);
 

@@ -83,6 +83,9 @@ struct Readings {
 
 bool is_over_training(const Figure& figure) { return figure.x.label == "step"; }
 
+/// Of what another program logged these curves come first.
+bool is_telling(const std::string& name) { return name.find("loss") != name.npos || name.find("acc") != name.npos; }
+
 /// Pairs of name and text; what was not measured is left out.
 Json numbers_at(const Observation& o) {
   const std::string share = o.measures.quality == "accuracy" ? "%" : "";
@@ -98,7 +101,9 @@ Json numbers_at(const Observation& o) {
     if (found != numbers.end() && std::isfinite(found->value.number))
       rows.push_back({label, number_text((unit == "%" ? 100 : 1) * found->value.number, 3) + " " + unit});
   }
-  for (const LoggedCurve& curve : o.folder ? o.folder->curves : std::vector<LoggedCurve>()) {
+  std::vector<LoggedCurve> curves = o.folder ? o.folder->curves : std::vector<LoggedCurve>();
+  std::ranges::stable_partition(curves, is_telling, &LoggedCurve::name);
+  for (const LoggedCurve& curve : curves) {
     const auto after = std::ranges::upper_bound(curve.steps, static_cast<double>(o.step)) - curve.steps.begin();
     if (after > 0) rows.push_back({curve.name, number_text(curve.values[static_cast<std::size_t>(after) - 1])});
   }
@@ -112,6 +117,7 @@ std::vector<std::pair<Figure, std::string>> figures_of(const std::vector<const P
   for (const PlotKind* kind : plots) {
     CurveStore curves;
     std::vector<Figure> figures = prepared_figures(*kind, observation, {}, curves);
+    std::ranges::stable_partition(figures, is_telling, &Figure::title);
     if (!is_all) figures.resize(std::min(figures.size(), max_of_plot));
     for (Figure& figure : figures) {
       const std::string title = std::string(kind->title) + (figures.size() > 1 ? ": " + figure.title : "");

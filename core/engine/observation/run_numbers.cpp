@@ -16,6 +16,7 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/observation/trajectory_view.h"
+#include "core/io/number_text.h"
 
 namespace afterglow {
 namespace {
@@ -409,6 +410,24 @@ const NumberFamily* family_of(std::string_view name) {
     if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return &family;
   }
   return nullptr;
+}
+
+PendingWork pending_work(const Observation& observation) {
+  constexpr double moment = 2;  // seconds
+  std::vector<std::string> entries;
+  for (const AnalysisWork& work : observation.work) {
+    const bool computes = work.phase == AnalysisPhase::computing;
+    if (!computes && (work.phase != AnalysisPhase::waiting || work.due_in < moment)) continue;
+    std::string entry(work.name);
+    entry += computes ? " " + number_text(std::floor(100 * work.share_done), 3) + " %" : " waits";
+    if (work.due_in >= 0) entry += ", about " + rough_duration_text(std::max(1.0, work.due_in));
+    entries.insert(computes ? entries.begin() : entries.end(), std::move(entry));
+  }
+  PendingWork pending;
+  for (const std::string& entry : entries) pending.all += (pending.all.empty() ? "" : "; ") + entry;
+  if (!entries.empty()) pending.shown = entries.front();
+  if (entries.size() > 1) pending.shown += " · " + std::to_string(entries.size() - 1) + " more";
+  return pending;
 }
 
 std::string_view first_word(std::string_view name) { return name.substr(0, name.find('.')); }

@@ -31,6 +31,13 @@ const NumberFamily* family_of(std::string_view name);
 /// All numbers of the observation, family by family.
 std::vector<NamedNumber> numbers_of(const Observation& observation);
 
+/// The analyses that are being computed or wait for their share of the time, and when each will be complete.
+struct PendingWork {
+  std::string shown;  ///< "race 45 %, about 12 s · 2 more"; empty without any, or if each is due at once
+  std::string all;    ///< of each: "race 45 %, about 12 s; influence waits, about 30 s"
+};
+PendingWork pending_work(const Observation& observation);
+
 /// The first word of a name.
 std::string_view first_word(std::string_view name);
 /// "1 ska" -> "1_ska": lower case, every run of other characters as one "_".

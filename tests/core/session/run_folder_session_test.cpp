@@ -96,6 +96,7 @@ TEST(RunFolderSession, ShowsANewStateAtOnceAndAFolderThatWasMadeAgain) {
   fs::remove_all(folder);
   fs::remove_all(written);
   fs::create_directories(folder);
+  fs::create_directories(written);
   TurnedWorker test;
   const auto name = [](int step) { return "step_" + std::to_string(step) + ".safetensors"; };
   for (int step = 1; step <= 6; ++step) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/engine/observation/run_numbers.h"
+
 namespace afterglow {
 namespace {
 

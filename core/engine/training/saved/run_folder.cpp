@@ -1,7 +1,9 @@
 // Finds states by their names and logs by theirs.
 #include "core/engine/training/saved/run_folder.h"
 
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -84,9 +86,29 @@ struct RunFolder::Scan {
   bool has_pickles = false;
 };
 
+/// The system's word that files directly in some folders have changed (inotify of Linux).
+struct RunFolder::Watch {
+  int events = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);  // a file descriptor; -1 where none is left
+
+  ~Watch() {
+    if (events >= 0) ::close(events);
+  }
+  /// From before the folder is read, so that no change is missed; again after it was removed and made again.
+  void add(const fs::path& folder) const {
+    constexpr std::uint32_t changes = IN_CREATE | IN_MODIFY | IN_CLOSE_WRITE | IN_MOVE | IN_DELETE | IN_DELETE_SELF;
+    if (events >= 0) ::inotify_add_watch(events, folder.c_str(), changes | IN_ONLYDIR);
+  }
+  bool has_changed() const {
+    std::array<char, 4096> ignored{};
+    bool has_changed = false;
+    while (events >= 0 && ::read(events, ignored.data(), ignored.size()) > 0) has_changed = true;
+    return has_changed;
+  }
+};
+
 bool RunFolder::has_news() {
   if (watch_) return watch_->has_changed();
-  watch_ = std::make_unique<FolderWatch>();
+  watch_ = std::make_shared<const Watch>();
   return true;  // the update adds the folders
 }
 

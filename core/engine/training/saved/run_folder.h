@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "core/engine/observation/observation.h"
-#include "core/io/folder_watch.h"
 
 namespace afterglow {
 
@@ -25,7 +24,8 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) { update(); }
   /// Looks for new, complete and deleted files; true if any has changed. Throws Error(bad_input) without the folder.
   bool update();
-  /// Whether the system has said that there may be something to update. The first call begins to listen.
+  /// Whether the system has said that there may be something to update; the first call begins to listen. Network and
+  /// FUSE file systems do not tell what other machines change, so that callers also update from time to time.
   bool has_news();
 
   /// States, or curves of a folder that is no model itself.
@@ -46,6 +46,7 @@ class RunFolder {
 
  private:
   struct Scan;
+  struct Watch;
   void look_into(const std::filesystem::path& folder, int depth, Scan& scan);
   void take_state(const std::filesystem::path& path, const std::filesystem::path& weights, std::int64_t step,
                   Scan& scan);
@@ -57,7 +58,7 @@ class RunFolder {
   std::map<std::int64_t, StoredState> states_;
   std::shared_ptr<const FolderView> view_ = std::make_shared<const FolderView>();
   TrainingLog log_;
-  std::unique_ptr<FolderWatch> watch_;  // null: nobody has asked yet
+  std::shared_ptr<const Watch> watch_;  // null: nobody has asked yet
   std::vector<std::string> notes_;
   std::map<std::filesystem::path, Stamp> read_;                              // logs
   std::map<std::filesystem::path, std::pair<Stamp, std::int64_t>> checked_;  // weights; the step of a snapshot, -1
