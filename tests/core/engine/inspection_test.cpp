@@ -316,9 +316,9 @@ TEST(Capture, PaintedTokensAreWeighedAndGivenBack) {
 TEST(Capture, PaintedRolesAreTheMaskThatNamesThem) {
   Inspected masked("masked"), whole("prefix");
   EXPECT_GT(max_change(masked.after("mask", R"({"role": "filler", "to": 1})")), 0);
-  const InspectedView& all = masked.after("mask", R"({"role": "question", "to": 1})");
+  const InspectedView all = masked.after("mask", R"({"role": "question", "to": 1})");
   EXPECT_THAT(all.sum_weights, testing::Each(1.0));
-  const InspectedView& facts = whole.after("mask", R"({"role": "question", "to": 0})");
+  const InspectedView facts = whole.after("mask", R"({"role": "question", "to": 0})");
   EXPECT_GT(max_change(facts), 0);
   EXPECT_EQ(facts.sum_weights, whole.after("mask", R"({"role": "facts", "to": 1})").sum_weights);
 }

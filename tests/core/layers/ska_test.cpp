@@ -325,12 +325,11 @@ class SkaOptions : public ::testing::Test {
     for (double& value : x) value = std::abs(random.normal());
     Arena arena(*backend_);
     Tape tape(*backend_, arena);
-    tape.begin(true);
+    tape.begin(painted.empty());
     const Tensor roles = tape.scratch({1, 9}, DType::u8);
     backend_->upload(roles, std::to_array<std::uint8_t>({0, 1, 1, 0, 1, 1, 0, 2, 2}).data());
     const Var in = tape.input(to_device(tape, {1, 9, 12}, DType::f64, x));
     if (!painted.empty()) {
-      tape.begin(false);
       return {to_host(*backend_, static_cast<Ska&>(*layer).forward_edited(tape, in, roles, {.weights = painted}).value),
               {},
               {}};
