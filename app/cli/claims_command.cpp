@@ -14,13 +14,14 @@ nlohmann::json claims(const Output& output) {
   for (const PaperClaim& one : paper_claims()) {
     output.line(one.verdict, ": ", one.paper, ". ", one.claim);
     output.line("  published ", shown(one.published), "; here ", shown(one.number), ", seeds ", one.seeds, "; ",
-                shown(one.command));
+                shown(one.command), one.recorded.empty() ? "" : "; written down " + one.recorded);
     all.push_back({{"paper", one.paper},
                    {"claim", one.claim},
                    {"published", json::accept(one.published) ? json::parse(one.published) : value(one.published)},
                    {"number", value(one.number)},
                    {"command", one.command},
                    {"device", value(one.device)},
+                   {"recorded", value(one.recorded)},
                    {"seeds", one.seeds},
                    {"verdict", one.verdict}});
   }

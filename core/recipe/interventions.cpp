@@ -103,11 +103,11 @@ void override_number(LayerIntervention& layer, const json& value, const Interven
 
 constexpr const char* roles[] = {"filler", "facts", "question"};  // as Example::context counts them
 
-/// Paints tokens, or all of a role, with a weight in the layer's sums; null leaves them to its mask again.
+/// Paints tokens, one or a list, or all of a role with a weight in the layer's sums; null gives them back to its mask.
 void weigh_tokens(LayerIntervention& layer, const json& value, const InterventionTarget&, const std::string& where) {
-  refuse_unknown_keys(value, {"layer", "token", "tokens", "role", "to", "live"}, where);
-  if (value.contains("token") + value.contains("tokens") + value.contains("role") != 1)
-    throw Error(ExitCode::bad_input, where, R"(: give one of "token", "tokens" and "role")");
+  refuse_unknown_keys(value, {"layer", "tokens", "role", "to", "live"}, where);
+  if (value.contains("tokens") == value.contains("role"))
+    throw Error(ExitCode::bad_input, where, R"(: give one of "tokens" and "role")");
   const std::optional<double> weight = wanted_number(value, 0, 1, where);
   const auto paint = [&](std::map<int, double>& weights, int one) {
     weights.erase(one);
@@ -115,9 +115,9 @@ void weigh_tokens(LayerIntervention& layer, const json& value, const Interventio
   };
   if (value.contains("role"))
     return paint(layer.weights.roles, get_enum(value, "role", {std::begin(roles), std::end(roles)}, 0, where));
-  for (const json& token : value.contains("tokens") ? value["tokens"] : json::array({value["token"]}))
-    paint(layer.weights.tokens,
-          static_cast<int>(get_integer({{"token", token}}, "token", std::nullopt, 0, max_sequence_length - 1, where)));
+  for (const json& token : value["tokens"])  // of a number: itself
+    paint(layer.weights.tokens, static_cast<int>(get_integer({{"tokens", token}}, "tokens", std::nullopt, 0,
+                                                             max_sequence_length - 1, where)));
 }
 
 void switch_heads(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {

@@ -33,51 +33,63 @@ json published_at(const json& of) {
   return nullptr;
 }
 
-/// What `afterglow table NAME --json` printed, which assets/tables/results keeps; null without it.
-json results_of(const std::string& table) {
-  for (const EmbeddedText& file : result_files()) {
-    if (table == file.name) return json::parse(file.json);
-  }
-  return nullptr;
+/// What `afterglow table NAME --json` printed, which assets/tables/results keeps; several commands may have measured
+/// one table.
+const std::vector<json>& kept_results() {
+  static const std::vector<json> all = [] {
+    std::vector<json> read;
+    for (const EmbeddedText& file : result_files()) read.push_back(json::parse(file.json));
+    return read;
+  }();
+  return all;
 }
 
-/// Mean and standard deviation (n - 1) of a place's metric over its seeds: "0.376 ± 0.005"; empty without a run.
+/// Mean and standard deviation (n - 1) of a place's metric over the seeds that one of these runs has: "0.376 ± 0.005";
+/// empty without a run.
 std::string spread_at(const json& results, const json& of, int& seeds) {
   std::vector<RunResult> found;
-  for (const json& run : results.value("runs", json::array())) {
+  for (const json& run : results["runs"]) {
     const json value = run.value(of["metric"].get<std::string>(), json());
     if (run["series"] == of["series"] && run["x"] == of["x"] && value.is_number())
       found.emplace_back().values = {value.get<double>()};
   }
+  if (results["table"] != of["table"] || found.empty()) return "";
   const ResultSummary summary = summary_of(found, 0, 0);
   seeds = summary.runs;
   const auto rounded = [](double value) { return json(std::round(value * 1000) / 1000).dump(); };
-  if (seeds == 0) return "";
   return rounded(summary.mean) + (seeds > 1 ? " ± " + rounded(summary.deviation) : "");
+}
+
+/// Takes the numbers of the places from kept results, with the commands that measured them; false where one is missing.
+bool add_measured(PaperClaim& claim, const json& places) {
+  claim.number.clear();
+  claim.command.clear();
+  claim.recorded.clear();
+  for (const json& place : places) {
+    const auto results = std::ranges::find_if(
+        kept_results(), [&](const json& one) { return !spread_at(one, place, claim.seeds).empty(); });
+    if (results == kept_results().end()) return false;
+    claim.number += (claim.number.empty() ? "" : " against ") + spread_at(*results, place, claim.seeds);
+    claim.device = text_in(*results, "device");
+    const std::string command = text_in(*results, "command");
+    if (claim.command.find(command) == std::string::npos)
+      claim.command += (claim.command.empty() ? "" : "; ") + command;
+  }
+  return true;
 }
 
 /// Takes published number, own number, seeds, device and command from tables where the claim names places of them.
 void add_numbers(PaperClaim& claim, const json& of) {
   const json places = of.is_array() ? of : json::array({of});
   if (const json published = published_at(places.front()); !published.is_null()) claim.published = published.dump();
-  const json results = results_of(places.front()["table"].get<std::string>());
-  std::string all;
-  int seeds = 0;
-  for (const json& place : places) {
-    const std::string one = results.is_null() ? "" : spread_at(results, place, seeds);
-    if (one.empty()) return;
-    all += (all.empty() ? "" : " against ") + one;
-  }
-  claim.number = all;
-  claim.seeds = seeds;
-  claim.command = text_in(results, "command");
-  claim.device = text_in(results, "device");
+  PaperClaim measured = claim;
+  if (add_measured(measured, places)) claim = std::move(measured);
 }
 
 PaperClaim claim_of(const json& json) {
-  PaperClaim claim{text_in(json, "paper"),   text_in(json, "claim"),   text_in(json, "published"),
-                   text_in(json, "number"),  text_in(json, "command"), text_in(json, "device"),
-                   text_in(json, "verdict"), json.value("seeds", 0)};
+  PaperClaim claim{text_in(json, "paper"),   text_in(json, "claim"),    text_in(json, "published"),
+                   text_in(json, "number"),  text_in(json, "command"),  text_in(json, "device"),
+                   text_in(json, "verdict"), text_in(json, "recorded"), json.value("seeds", 0)};
   if (json.contains("of")) add_numbers(claim, json["of"]);
   return claim;
 }

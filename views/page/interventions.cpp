@@ -143,7 +143,7 @@ double draw_interference(Frame& frame, const Rect& area) {
     y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
       std::vector<CommandField> fields{{"layer", std::int64_t{trained->layer}}, {"to", value}};
       if (knob.key == "token") {
-        fields.emplace_back("token", static_cast<std::int64_t>(token));
+        fields.emplace_back("tokens", static_cast<std::int64_t>(token));
       } else {
         fields.emplace_back("key", knob.key);
       }

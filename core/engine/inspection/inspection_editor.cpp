@@ -21,7 +21,7 @@ void refuse_tokens_behind(int length, const Interventions& interventions) {
     const auto last = layer.weights.tokens.lower_bound(length);
     if (last != layer.weights.tokens.end())
       throw Error(ExitCode::bad_input, "mask: the inspected sequence has no token ", last->first, ", but ", length,
-                  R"( tokens; {"token": )", last->first, R"(, "to": null} removes its weight)");
+                  R"( tokens; {"tokens": )", last->first, R"(, "to": null} removes its weight)");
   }
 }
 

@@ -11,6 +11,7 @@ struct PaperClaim {
   std::string published, number;  ///< in the paper and here: "0.393", "0.376 ± 0.005"
   std::string command, device;    ///< what measured it
   std::string verdict;            ///< "holds", "holds in part", "does not" or "not tried"
+  std::string recorded;           ///< "2026-11-23": when a number was written down that no kept results hold
   int seeds = 0;
 };
 

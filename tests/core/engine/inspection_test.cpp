@@ -294,9 +294,9 @@ TEST(Capture, PaintedTokensAreWeighedAndGivenBack) {
   EXPECT_EQ(inspected.after("mask", R"({"tokens": [0, 1, 2], "to": 1})").accuracy_after,
             inspected.seen.inspected->accuracy_before);
   EXPECT_EQ(max_change(*inspected.seen.inspected), 0);
-  inspected.analysed.change_inspection({"mask", R"({"token": 4, "to": 0, "live": true})"});
-  inspected.analysed.change_inspection({"mask", R"({"token": 5, "to": 0, "live": true})"});
-  const InspectedView out = inspected.after("mask", R"({"token": 5, "to": 0})");
+  inspected.analysed.change_inspection({"mask", R"({"tokens": 4, "to": 0, "live": true})"});
+  inspected.analysed.change_inspection({"mask", R"({"tokens": 5, "to": 0, "live": true})"});
+  const InspectedView out = inspected.after("mask", R"({"tokens": 5, "to": 0})");
   EXPECT_GT(max_change(out), 0);
   EXPECT_EQ(out.sum_weights[4] + out.sum_weights[5], 0);
   for (int head = 0; head < 2; ++head) {
@@ -392,11 +392,11 @@ TEST(Capture, RefusesWhatMakesNoSense) {
   EXPECT_THAT(message("probe_sequence", R"({"at": 99, "token": 1})"), HasSubstr("at"));
   EXPECT_THAT(message("probe_sequence", R"({"at": 1, "label": "nonsense"})"), HasSubstr("nonsense"));
   EXPECT_THAT(message("probe_sequence", R"({"tokens": [1, 2]})"), HasSubstr("24"));
-  EXPECT_THAT(message("mask", R"({"token": 0, "to": 1.5})"), HasSubstr("to"));
+  EXPECT_THAT(message("mask", R"({"tokens": 0, "to": 1.5})"), HasSubstr("to"));
   EXPECT_THAT(message("mask", R"({"to": 1})"), HasSubstr("one of"));
   EXPECT_THAT(message("mask", R"({"role": "answers", "to": 1})"), HasSubstr("question"));
-  EXPECT_THAT(message("mask", R"({"token": 24, "to": 0})"), HasSubstr("no token 24"));
-  EXPECT_THAT(message("mask", R"({"layer": 4, "token": 2, "to": 0})"), HasSubstr("no ska layer"));
+  EXPECT_THAT(message("mask", R"({"tokens": 24, "to": 0})"), HasSubstr("no token 24"));
+  EXPECT_THAT(message("mask", R"({"layer": 4, "tokens": 2, "to": 0})"), HasSubstr("no ska layer"));
   EXPECT_THAT(message("clear_overrides", "[]"), HasSubstr("object"));
   EXPECT_EQ(inspected.look().setup, before);
 }
@@ -408,7 +408,7 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
        {Command{"override", R"({"key": "K", "to": 0})"}, Command{"override", R"({"key": "eta", "to": -1.5})"},
         Command{"drag_mode", R"({"head": 1, "mode": 4, "re": -0.25, "im": 0.125})"},
         Command{"mode_off", R"({"head": 0})"}, Command{"head_off", R"({"head": 1})"},
-        Command{"mask", R"({"tokens": [0, 3, 8], "to": 0})"}, Command{"mask", R"({"token": 3, "to": 0.25})"},
+        Command{"mask", R"({"tokens": [0, 3, 8], "to": 0})"}, Command{"mask", R"({"tokens": 3, "to": 0.25})"},
         Command{"mask", R"({"role": "question", "to": 0.5})"}}) {
     apply_intervention(interventions, command, layers);
   }

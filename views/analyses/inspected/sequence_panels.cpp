@@ -66,7 +66,7 @@ void paint_token(Frame& frame, const InspectedView& inspected, int token, bool i
   if (!brush.weight || !(is_hovered || is_ended)) return;
   const auto send = [&](std::int64_t painted, bool is_live) {
     frame.commands.send("mask", {{"layer", std::int64_t{inspected.summed_layer}},
-                                 {"token", painted},
+                                 {"tokens", painted},
                                  {"to", *brush.weight},
                                  {"live", is_live}});
   };
