@@ -16,6 +16,7 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/observation/trajectory_view.h"
+#include "core/figure/axis.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
