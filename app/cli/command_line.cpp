@@ -32,6 +32,11 @@ namespace afterglow {
 /// The files of assets/help.
 std::span<const EmbeddedText> help_files();
 
+const nlohmann::json& help_texts() {
+  static const nlohmann::json texts = nlohmann::json::parse(help_files().front().json);
+  return texts;
+}
+
 namespace {
 
 using nlohmann::json;
@@ -72,12 +77,6 @@ void need(CLI::App& command, const char* options) {
   const auto formatter = std::make_shared<CLI::Formatter>();
   formatter->label("Usage", std::string("Usage, with ") + options);
   command.formatter(formatter);
-}
-
-/// assets/help/commands.json: the texts of `--help`.
-const json& help_texts() {
-  static const json texts = json::parse(help_files().front().json);
-  return texts;
 }
 
 /// The lines with examples of a command and the exit codes, which `--help` shows last.

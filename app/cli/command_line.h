@@ -165,6 +165,9 @@ nlohmann::json session(const SessionWordOptions& options, const CommonOptions& c
 nlohmann::json table(const TableOptions& options, const CommonOptions& common, Output& output);
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output);
 
+/// assets/help/commands.json: the texts of `--help`, of the page for `man` and of the papers' figures.
+const nlohmann::json& help_texts();
+
 /// The formats of `export`: "transformers", "fla", "npz".
 std::vector<std::string> export_formats();
 

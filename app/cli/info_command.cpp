@@ -200,8 +200,7 @@ json info(const InfoOptions& options, const CommonOptions&, Output& output) {
     add("tasks", {{"name", task.kind}, {"about", task.description}}, task.description);
   for (const PlotKind& kind : plot_kinds())
     add("plots", {{"name", kind.id}, {"about", kind.about}}, std::string(kind.about));
-  for (const PaperPlot& plot : paper_plots())
-    add("plots", {{"name", plot.id}, {"about", plot.about}}, std::string(plot.about));
+  for (const PaperPlot& plot : paper_plots()) add("plots", {{"name", plot.id}, {"about", plot.about}}, plot.about);
   result["workspaces"] = workspace_names();
   for (const CommandSpec& spec : command_table())
     add("commands",

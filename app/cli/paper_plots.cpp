@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
+#include "app/cli/command_line.h"
 #include "core/engine/analyses/costs/layer_costs.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
@@ -101,43 +103,21 @@ Figure figure8(std::size_t number, const PaperSettings& settings, const StudyPro
   return strength_figure(study);
 }
 
-constexpr std::array<std::string_view, 2> regularisations{"gka-adaptive", "gka-constant"};
-
-constexpr std::array plots{
-    PaperPlot{
-        "gka_figure1",
-        "residuals of four solvers (a); gradients by conjugate gradient (b, c) and Chebyshev (d, e) against exact",
-        5,
-        figure1,
-        {},
-        "The paper's caption gives Chebyshev gradients that differ from the exact ones by 1e-6, and conjugate gradient "
-        "1e-3 in a layer and up to 1 in a network. Here conjugate gradient, which finds its steps in the spectrum that "
-        "is there, has converged after 20 steps, while Chebyshev, which knows only bounds of it, is far from done "
-        "after 30 in any precision. Only with arithmetic=whole-bf16, vectors and sums too, are Chebyshev's gradients "
-        "of the "
-        "network's weights the nearer ones."},
-    PaperPlot{"gka_figure5",
-              "divisors of conjugate gradient and Chebyshev when an iteration is reversed, over the condition number",
-              1, figure5},
-    PaperPlot{"gka_figure6",
-              "adaptive against constant regularisation: training loss (a) and gradient norm (b) of two presets", 2,
-              figure6, regularisations},
-    PaperPlot{
-        "gka_figure8",
-        "residuals of Chebyshev for four strengths of the ridge (a); true residual and recall over the strength (b)", 2,
-        figure8},
-    PaperPlot{"echo_table1",
-              "time of a training pass (a) and of one more token (b), state (c) and memory of a pass (d) over the "
-              "length: attention, Mamba-2 and SKA, with the powers that the table names",
-              4, echo_table1},
-    PaperPlot{"echo_limits",
-              "what random phases hide from the operator (a, proposition C.5), and the share of a gradient that the LM "
-              "head lets through (b, J.1)",
-              2, echo_limits},
-    PaperPlot{"kl_limit",
-              "eigenvalues of strategy B's kernel over the rows of the history, with those of the continuous operator",
-              1, kl_limit},
-};
+std::vector<PaperPlot> plots_with_texts() {
+  std::vector<PaperPlot> plots{{"gka_figure1", 5, figure1},
+                               {"gka_figure5", 1, figure5},
+                               {"gka_figure6", 2, figure6, {"gka-adaptive", "gka-constant"}},
+                               {"gka_figure8", 2, figure8},
+                               {"echo_table1", 4, echo_table1},
+                               {"echo_limits", 2, echo_limits},
+                               {"kl_limit", 1, kl_limit}};
+  const nlohmann::json& texts = help_texts().at("plot").at("papers");
+  for (PaperPlot& plot : plots) {
+    plot.about = texts.at(plot.id).at("about");
+    plot.finding = texts.at(plot.id).value("finding", "");
+  }
+  return plots;
+}
 
 }  // namespace
 
@@ -164,8 +144,11 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
   return settings;
 }
 
-std::span<const PaperPlot> paper_plots() { return plots; }
+const std::vector<PaperPlot>& paper_plots() {
+  static const std::vector<PaperPlot> plots = plots_with_texts();
+  return plots;
+}
 
-const PaperPlot* find_paper_plot(std::string_view id) { return find_by(plots, id, &PaperPlot::id); }
+const PaperPlot* find_paper_plot(std::string_view id) { return find_by(paper_plots(), id, &PaperPlot::id); }
 
 }  // namespace afterglow

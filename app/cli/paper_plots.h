@@ -22,15 +22,14 @@ struct PaperSettings {
 PaperSettings parse_paper_settings(std::span<const std::string> assignments);
 
 struct PaperPlot {
-  std::string_view id;  ///< name for `afterglow plot`, such as gka_figure1
-  std::string_view about;
+  std::string id;  ///< name for `afterglow plot`, such as gka_figure1
   std::size_t figures;
   /// Figure `number` of this plot, from 0.
   Figure (*make)(std::size_t number, const PaperSettings& settings, const StudyProgress& progress);
-  std::span<const std::string_view> presets{};  ///< presets to train before
-  std::string_view finding = "";                ///< a sentence about differences from the paper's figure; or empty
+  std::vector<std::string> presets{};  ///< presets to train before
+  std::string about{}, finding{};      ///< assets/help; the second: differences from the paper's figure, or empty
 };
-std::span<const PaperPlot> paper_plots();
+const std::vector<PaperPlot>& paper_plots();
 /// nullptr if there is no such plot.
 const PaperPlot* find_paper_plot(std::string_view id);
 

@@ -108,8 +108,8 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   for (std::size_t number = 0; number < plot.figures; ++number) {
     if (options.number >= 0 && static_cast<std::size_t>(options.number) != number) continue;
     const Figure figure = plot.make(number, settings, [&](double share) {
-      Interruption::check("during " + std::string(plot.id));
-      output.progress(std::string(plot.id), (static_cast<double>(number) + share) / static_cast<double>(plot.figures),
+      Interruption::check("during " + plot.id);
+      output.progress(plot.id, (static_cast<double>(number) + share) / static_cast<double>(plot.figures),
                       [&] { return std::to_string(number + 1) + "/" + std::to_string(plot.figures); });
     });
     output.end_progress();
@@ -117,7 +117,7 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
     const std::string suffix = has_parts ? std::string("_") + static_cast<char>('a' + number) : "";
     for (const auto& file : write_to_paths(figure, options, common, suffix, output)) written.push_back(file);
   }
-  if (!plot.finding.empty()) output.note(std::string(plot.finding));
+  if (!plot.finding.empty()) output.note(plot.finding);
   return {{"plot", options.kind}, {"files", written}};
 }
 

@@ -1,6 +1,8 @@
 // The page for `man`, in roff with the man macros.
+#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "app/cli/command_line.h"
 #include "app/shell/shell_texts.h"
 
 namespace afterglow {
@@ -30,14 +32,6 @@ std::string examples_text(const std::string& examples) {
   return examples.empty() ? "" : ".PP\n.nf\n" + roff(examples) + ".fi\n";
 }
 
-constexpr struct {
-  const char *name, *meaning;
-} variables[] = {
-    {"AFTERGLOW_PLUGIN_PATH", "Folders, with colons between them, in which alone the CUDA back end is looked for."},
-    {"AFTERGLOW_CPU_LEVEL",
-     "v2, v3 or v4: kernels for that generation of processors instead of the best that this one runs."},
-    {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Folders for settings and automatic snapshots."}};
-
 }  // namespace
 
 std::string manual_page(const CLI::App& app, const std::string& version) {
@@ -61,7 +55,8 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
     page << examples_text(command.examples);
   }
   page << ".SH ENVIRONMENT\n";
-  for (const auto& [name, meaning] : variables) page << ".TP\n.B " << roff(name) << "\n" << roff(meaning) << "\n";
+  for (const auto& [name, meaning] : help_texts().at("environment").items())
+    page << ".TP\n.B " << roff(name) << "\n" << roff(meaning) << "\n";
   const std::string footer = app.get_footer();
   const std::size_t codes = footer.find("Exit codes:");
   if (codes != std::string::npos) page << ".SH EXIT STATUS\n" << roff(footer.substr(codes)) << "\n";

@@ -15,7 +15,7 @@ using Texts = std::vector<std::string>;
 
 Texts plot_names() {
   Texts names = names_of(plot_kinds(), &PlotKind::id);
-  for (const PaperPlot& plot : paper_plots()) names.emplace_back(plot.id);
+  for (const PaperPlot& plot : paper_plots()) names.push_back(plot.id);
   return names;
 }
 

@@ -13,8 +13,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// A token mixer that has a model class of its own.
 struct FlaMixer {
   const char *model_type, *kind, *architecture;  ///< kind: Afterglow's layer

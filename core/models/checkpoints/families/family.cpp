@@ -16,8 +16,6 @@ ModelPlan plan_plain(const ConfigFields&), plan_qwen3_5(const ConfigFields&), pl
     plan_bamba(const ConfigFields&), plan_granite(const ConfigFields&), plan_nemotron_h(const ConfigFields&),
     plan_falcon_h1(const ConfigFields&), plan_zamba2(const ConfigFields&);
 
-using nlohmann::json;
-
 PlanFamily find_family(const json& config) {
   static const std::map<json, PlanFamily> families{{"llama", plan_plain},
                                                    {"qwen3", plan_plain},
@@ -238,6 +236,17 @@ std::vector<std::string> mixers_of(const ConfigFields& config, const char* mixer
   for (const std::string& word : words) {
     if (word != mixer && word != attention)
       config.refuse("layer_types", mixer, " and ", attention, " are expected; correct it");
+  }
+  return words;
+}
+
+std::vector<std::string> listed_mixers(const ConfigFields& lists, const char* name, std::int64_t first,
+                                       std::int64_t layers, const char* mixer) {
+  std::vector<std::string> words(static_cast<std::size_t>(layers), mixer);
+  for (const json& layer : lists.fields()[name]) {
+    if (!layer.is_number_integer() || layer < first || layer >= first + layers)
+      lists.refuse(name, "a list of layers, counted from ", first, ", is expected; correct it");
+    words[static_cast<std::size_t>(layer.get<std::int64_t>() - first)] = "full_attention";
   }
   return words;
 }

@@ -4,8 +4,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// Whether layer i is one of every `period` layers from `offset` on.
 bool is_chosen(const ConfigFields& config, std::int64_t i, const char* period, const char* offset,
                std::int64_t default_period, std::int64_t default_offset) {

@@ -4,19 +4,11 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// The layers that attend: layer_types, the lists of linear_attn_config (from 1), or every fourth.
 std::vector<std::string> mixers(const ConfigFields& config, const ConfigFields& linear) {
   if (config.has("layer_types") || !linear.has("full_attn_layers"))
     return mixers_of(config, "linear_attention", "full_attention", 4);
-  std::vector<std::string> words(static_cast<std::size_t>(config.layers()), "linear_attention");
-  for (const json& layer : linear.fields()["full_attn_layers"]) {
-    if (!layer.is_number_integer() || layer < 1 || layer > config.layers())
-      linear.refuse("full_attn_layers", "a list of layers, counted from 1, is expected; correct it");
-    words[layer.get<std::size_t>() - 1] = "full_attention";
-  }
-  return words;
+  return listed_mixers(linear, "full_attn_layers", 1, config.layers(), "linear_attention");
 }
 
 /// mlp_layer_types, or experts in every moe_layer_freq-th layer from first_k_dense_replace on.

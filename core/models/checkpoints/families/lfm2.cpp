@@ -4,8 +4,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// The width of the MLP, which by default is two thirds of the field, rounded up.
 std::int64_t mlp_width(const ConfigFields& config) {
   std::int64_t width = config.integer(config.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size", 12288);
@@ -19,13 +17,7 @@ std::int64_t mlp_width(const ConfigFields& config) {
 /// layer_types, or those of full_attn_idxs.
 std::vector<std::string> mixers(const ConfigFields& config) {
   if (config.has("layer_types") || !config.has("full_attn_idxs")) return mixers_of(config, "conv", "full_attention", 1);
-  std::vector<std::string> words(static_cast<std::size_t>(config.layers()), "conv");
-  for (const json& layer : config.fields()["full_attn_idxs"]) {
-    if (!layer.is_number_integer() || layer < 0 || layer >= config.layers())
-      config.refuse("full_attn_idxs", "a list of layers is expected; correct it");
-    words[layer.get<std::size_t>()] = "full_attention";
-  }
-  return words;
+  return listed_mixers(config, "full_attn_idxs", 0, config.layers(), "conv");
 }
 
 }  // namespace

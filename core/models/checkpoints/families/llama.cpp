@@ -4,8 +4,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// Which layers see a window: layer_types, or those from max_window_layers on.
 std::vector<bool> windowed_layers(const ConfigFields& config) {
   std::vector<bool> windowed;

@@ -3,8 +3,6 @@
 
 namespace afterglow {
 
-using nlohmann::json;
-
 ModelPlan plan_mamba(const ConfigFields& config) {
   const bool is_falcon = config.fields()["model_type"] == "falcon_mamba";
   json outer = config.fields();

@@ -9,8 +9,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 json mamba2_of(ModelPlan& plan, const ConfigFields& config, double eps, std::int64_t inner) {
   json mixer = hybrid_mamba2_mixer(config, {}, inner, eps);
   const auto [least, most] = config.range("time_step_limit", {0.0, 1e30});

@@ -7,8 +7,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// A word for each layer: layers_block_type (or layer_types), or the letters of hybrid_override_pattern.
 std::vector<std::string> parts_of(const ConfigFields& config) {
   static const std::map<std::string, std::string> words{{"M", "mamba2"},

@@ -4,8 +4,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 constexpr double gate_norm_eps = 1e-5;  // of the gated norm, whatever rms_norm_eps is
 
 /// The library has one convolution of q, k and v, and writes it as three tensors of equal size.

@@ -5,8 +5,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// One tensor holds q, k, v and z of qwen3_next, key head by key head, and one b and a; of qwen3_5 q, k and v are one.
 void match_delta(ModelPlan& plan, std::size_t block, const json& mixer, bool is_next) {
   const std::int64_t groups = mixer["key_heads"], keys = mixer["Dk"], heads = mixer["H"],

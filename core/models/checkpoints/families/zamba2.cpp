@@ -10,8 +10,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
-
 /// The parts of a shared block; the number of the use in `adapter` is 0.
 struct SharedParts {
   json attention, mlp;
