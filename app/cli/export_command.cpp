@@ -27,7 +27,7 @@ std::vector<float> weights_of(const Trainer& trainer) {
 /// Another library's model has no field for settings that a slider or `set` has changed.
 void note_settings(const Recipe& recipe, Output& output) {
   const bool is_changed = std::ranges::any_of(recipe.commands, [](const TimedCommand& timed) {
-    return timed.command.name == "set" && timed.command.value.find("\"layers.") != std::string::npos;
+    return timed.command.name == "set" && SetNumber::of(timed.command).key.starts_with("layers.");
   });
   if (is_changed) output.note("settings of layers that `set` changed are not written, only the weights");
 }

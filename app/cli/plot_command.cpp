@@ -305,9 +305,8 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
     if (!options.problem.empty()) analysed.choose("solver_problem", parse_json(options.problem, "--problem"));
     if (!options.influence.empty()) analysed.choose("influence", parse_json(options.influence, "--influence"));
   });
-  if (const std::optional<std::string> text = options.text.read())
-    analysed.ask({"probe_sequence", nlohmann::json{{"text", *text}}.dump()});
-  if (!options.pair.empty()) analysed.ask({"pair", nlohmann::json{{"path", options.pair}}.dump()});
+  if (const std::optional<std::string> text = options.text.read()) analysed.ask({"probe_sequence", {{"text", *text}}});
+  if (!options.pair.empty()) analysed.ask({"pair", {{"path", options.pair}}});
   for (const std::string& text : options.asked)
     analysed.ask(of_words([&] { return parse_command(parse_json(text, "--ask")); }));
   analysed.ask_for(analyses_for(options.kind));

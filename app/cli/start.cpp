@@ -32,8 +32,8 @@ void build_for_nothing(const Recipe& recipe) {
   const std::vector<Setting> settings = settings_of(recipe);
   for (const TimedCommand& timed : recipe.commands) {
     if (timed.command.name != "set" || timed.step > 0) continue;
-    const nlohmann::json change = nlohmann::json::parse(timed.command.value);
-    if (is_layer_setting(change["key"])) check_setting(settings, change["key"].get<std::string>(), change["to"]);
+    const SetNumber set = SetNumber::of(timed.command);
+    if (is_layer_setting(set.key)) check_setting(settings, set.key, set.to);
   }
 }
 

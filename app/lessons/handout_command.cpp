@@ -68,7 +68,7 @@ void set_scales(std::vector<Figure>& figures, const LessonStep& step) {
   for (const LessonLine& line : step.lines) {
     const Command command = line.word == LessonWord::command ? read_command(line) : Command();
     if (command.name != "axis_scale") continue;
-    const json value = json::parse(command.value);
+    const json& value = command.value;
     for (Figure& figure : figures) {
       if (value.value("plot", "") != figure.id) continue;
       const std::string scale = value.value("scale", "linear");

@@ -85,7 +85,7 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
 std::vector<Command> change_selection(Selection& selection, const json& value) {
   const Selection before = std::exchange(selection, changed_selection(selection, value));
   if (selection.layer == before.layer && selection.head == before.head) return {};
-  return {{"theory", json{{"layer", selection.layer}, {"head", selection.head}}.dump()}};
+  return {{"theory", {{"layer", selection.layer}, {"head", selection.head}}}};
 }
 
 LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::function<void()> poll)
@@ -101,11 +101,10 @@ LessonRunner::LessonRunner(Lesson lesson, const SessionOptions& options, std::fu
 void LessonRunner::send(const Command& command) {
   if (command.name == "speed") return;  // without a window the speed limit is ignored
   if (find_command(command.name)->target == CommandTarget::engine) return worker_.apply(command);
-  const json value = json::parse(command.value);
   if (command.name == "select") {
-    for (const Command& next : change_selection(selection_, value)) worker_.apply(next);
+    for (const Command& next : change_selection(selection_, command.value)) worker_.apply(next);
   }
-  if (command.name == "race" && !value.empty()) worker_.apply({"influence", json{{"race", value}}.dump()});
+  if (command.name == "race" && !command.value.empty()) worker_.apply({"influence", {{"race", command.value}}});
 }
 
 void LessonRunner::wait_for(std::int64_t step) {

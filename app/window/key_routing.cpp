@@ -32,7 +32,7 @@ void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool
     commands.send("blank");
   } else if (chord == Chord{.key = "B"} && !page.hovered_plot.empty()) {
     // Over a plot B sets the second measuring cursor, with or without A; elsewhere it branches the run.
-    commands.send(Command{"cursor", R"({"which": "b"})"});
+    commands.send("cursor", {{"which", "b"}});
   } else if (const auto command = command_for(chord)) {
     if (!page.is_locked || !find_command(command->name)->is_control) commands.send(*command);
   }

@@ -13,14 +13,14 @@ std::span<const EmbeddedText> key_values();
 
 namespace {
 
-/// The value that a key adds to its command; "{}" without one.
-std::string value_of(std::string_view command, const Chord& chord) {
+/// The value that a key adds to its command; null without one.
+nlohmann::json value_of(std::string_view command, const Chord& chord) {
   static const nlohmann::json values = nlohmann::json::parse(key_values().front().json);
   const nlohmann::json of_command = values.value(std::string(command), nlohmann::json::object());
   for (const auto& [key, value] : of_command.items()) {
-    if (parse_chord(key) == chord) return value.get<std::string>();
+    if (parse_chord(key) == chord) return value;
   }
-  return "{}";
+  return nullptr;
 }
 
 }  // namespace

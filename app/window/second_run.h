@@ -29,7 +29,7 @@ class SecondRun {
   bool keeps_step_;
   std::uint64_t revision_ = 0;
   std::shared_ptr<const Observation> seen_ = source_->observe();
-  std::string sequence_;  ///< value of the last command that chose it
+  nlohmann::json sequence_;  ///< value of the last command that chose it
   std::string said_;
 };
 

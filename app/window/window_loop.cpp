@@ -167,7 +167,8 @@ void follow_opening(PageState& page, const Observation& observation, CommandQueu
   if (observation.opened == page.opened) return;
   page.opened = observation.opened;
   if (page.opened > 1) page.kept_run.clear();
-  if (!observation.view.empty()) commands.send({"view", observation.view});
+  const json view = json::parse(observation.view, nullptr, false);
+  if (view.is_object()) commands.send("view", view);
 }
 
 }  // namespace
@@ -301,9 +302,8 @@ bool WindowLoop::change_view_back(const Command& command) {
   const bool is_in_vain = !is_changed && !undoes && history_.ends_redo(observation_->journal);
   if (is_in_vain) add_note(page_, Severity::info, "there is nothing to redo", window_time());
   const std::int64_t layer = page_.selection.layer, head = page_.selection.head;
-  if (layer != before.layer) send_to_engine({"trace", nlohmann::json{{"layer", layer}}.dump()});
-  if (layer != before.layer || head != before.head)
-    send_to_engine({"theory", nlohmann::json{{"layer", layer}, {"head", head}}.dump()});
+  if (layer != before.layer) send_to_engine({"trace", {{"layer", layer}}});
+  if (layer != before.layer || head != before.head) send_to_engine({"theory", {{"layer", layer}, {"head", head}}});
   return is_changed || is_in_vain;
 }
 
@@ -331,7 +331,7 @@ void WindowLoop::follow_report() {
     ++sent_;
     source_->send(std::move(command));
   };
-  const auto go_to = [&](std::int64_t step) { go({"rewind", json{{"step", step}}.dump()}); };
+  const auto go_to = [&](std::int64_t step) { go({"rewind", {{"step", step}}}); };
   const auto end = [&](Severity severity, const std::string& words) {
     go_to(tour_->present);
     if (tour_->was_running) go({"run"});
@@ -459,7 +459,7 @@ void WindowLoop::follow_line() {
 
 /// Where the snapshots of a session elsewhere go is asked once; a script that does not say it saves there.
 void WindowLoop::save_of_far_session(const Command& command) {
-  json value = json::parse(command.value);
+  json value = command.value;
   const std::string usual = value.contains("path") || !keeps_settings_ ? "there" : save_at_;
   const std::string at = value.value("at", usual);
   if (at.empty()) {
@@ -477,7 +477,7 @@ void WindowLoop::save_of_far_session(const Command& command) {
     std::filesystem::create_directories(actions_.export_folder, ignored);
     value["path"] = (std::filesystem::path(actions_.export_folder) / (name + ".safetensors")).string();
   }
-  send_to_engine({"save", value.dump()});
+  send_to_engine({"save", value});
 }
 
 /// A failure to write the file is reported once, and then the file is no longer written.

@@ -1,7 +1,7 @@
 // Reads the table of commands from assets/commands and assets/analyses.
 #include "core/recipe/command.h"
 
-#include <nlohmann/json.hpp>
+#include <cmath>
 #include <vector>
 
 #include "core/io/embedded_text.h"
@@ -51,6 +51,23 @@ std::vector<CommandSpec> read_table() {
 
 }  // namespace
 
+Command::Command(std::string called, json fields) : name(std::move(called)), value(std::move(fields)) {
+  if (value.is_null()) value = json::object();
+  if (!value.is_object()) throw Error(ExitCode::bad_input, name, " takes an object, not ", value.dump().substr(0, 80));
+}
+
+SetNumber SetNumber::of(const Command& command, const std::string& where) {
+  return {get_string(command.value, "key", std::nullopt, where),
+          get_number(command.value, "to", std::nullopt, -INFINITY, INFINITY, where),
+          get_bool(command.value, "live", false, where)};
+}
+
+SetNumber::operator Command() const {
+  Command command{"set", {{"key", key}, {"to", to}}};
+  if (is_live) command.value["live"] = true;
+  return command;
+}
+
 std::span<const CommandSpec> command_table() {
   static const std::vector<CommandSpec> table = read_table();
   return table;
@@ -68,22 +85,18 @@ bool edits_inspection(std::string_view name) {
   return spec != nullptr && spec->edits_inspection;
 }
 
-bool is_live(const Command& command) {
-  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return set->is_live;
-  if (const auto* move = std::get_if<MoveMode>(&command.typed)) return move->is_live;
-  const json value = json::parse(command.value, nullptr, false);
-  return value.is_object() && get_bool(value, "live", false, command.name);
-}
+bool is_live(const Command& command) { return get_bool(command.value, "live", false, command.name); }
 
-Command parse_command(const nlohmann::json& json) {
-  if (!json.is_object() || !json.contains("name") || !json["name"].is_string())
+json to_json(const Command& command) { return {{"name", command.name}, {"value", command.value}}; }
+
+Command parse_command(const json& source) {
+  if (!source.is_object() || !source.contains("name") || !source["name"].is_string())
     throw Error(ExitCode::bad_input, "a command is an object with a \"name\", such as {\"name\": \"run\"}; got ",
-                json.dump().substr(0, 80));
-  Command command{json["name"].get<std::string>(), json.value("value", nlohmann::json::object()).dump()};
-  if (!find_command(command.name))
-    throw Error(ExitCode::bad_input, "there is no command \"", command.name,
-                "\"; `afterglow info --json` lists them all");
-  return command;
+                source.dump().substr(0, 80));
+  const auto name = source["name"].get<std::string>();
+  if (!find_command(name))
+    throw Error(ExitCode::bad_input, "there is no command \"", name, "\"; `afterglow info --json` lists them all");
+  return {name, source.value("value", json())};
 }
 
 }  // namespace afterglow

@@ -1,56 +1,34 @@
 // Commands are the only input: menu, key, slider, lesson, script and command line send the same named values.
 #pragma once
-#include <complex>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 
 namespace afterglow {
+
+/// A name with a value, which is an object: {"name": "set", "value": {"key": "learning_rate", "to": 1e-3}}. Files,
+/// scripts, the command line, the palette and the line to another machine hold it as JSON text; inside of the program
+/// nobody prints or parses it.
+struct Command {
+  std::string name;
+  nlohmann::json value = nlohmann::json::object();
+
+  Command() = default;
+  /// Without fields for null. Throws Error(bad_input) for any other value that is no object.
+  Command(std::string called, nlohmann::json fields = nullptr);
+  bool operator==(const Command&) const = default;
+};
 
 /// `set`: a number of the training or of a layer.
 struct SetNumber {
   std::string key;
   double to = 0;
   bool is_live = false;  ///< from a drag in progress
-};
 
-/// A mode of a head, or a pair of a Koopman MLP (head 0).
-struct ModeName {
-  int layer = 0, head = 0;  ///< the layer as an index into ModelSummary::layers
-  bool is_number = true;  ///< `mode` is the number that the mode keeps (HeadSpectrum::identity), else its place by size
-  int mode = 0;
-  bool operator==(const ModeName&) const = default;
-};
-
-/// `drag_mode`: to an eigenvalue of A_w whose parts are at most 4.
-struct MoveMode {
-  ModeName name;
-  std::complex<double> to;
-  bool is_live = false;
-};
-
-/// `mode_off`.
-struct SwitchMode {
-  ModeName name;
-  bool off = true;
-};
-
-/// A named action with a JSON value, as in a script: {"name": "set", "value": {"key": "learning_rate", "to": 1e-3}}.
-/// The value is JSON text where it comes from a file, a script, the command line or the palette.
-struct Command {
-  std::string name;
-  std::string value = "{}";
-  /// The value in place of `value`, for commands that the mouse gives many times a second.
-  std::variant<std::monostate, SetNumber, MoveMode, SwitchMode> typed{};
-
-  Command() = default;
-  Command(std::string called, std::string json = "{}") : name(std::move(called)), value(std::move(json)) {}
-  Command(SetNumber wanted) : name("set"), typed(std::move(wanted)) {}
-  Command(const MoveMode& wanted) : name("drag_mode"), typed(wanted) {}
-  Command(const SwitchMode& wanted) : name("mode_off"), typed(wanted) {}
+  /// Reads the fields; throws Error(bad_input) that begins with `where`.
+  static SetNumber of(const Command& command, const std::string& where = "set");
+  operator Command() const;
 };
 
 enum class CommandTarget { engine, window };
@@ -75,7 +53,9 @@ const CommandSpec* find_command(std::string_view name);
 bool edits_inspection(std::string_view name);
 /// Whether its value holds {"live": true}. Throws Error(bad_input) for another value of that field.
 bool is_live(const Command& command);
-/// Reads {"name":..,"value":{..}}. Throws Error for a malformed value or an unknown name, and suggests the nearest one.
+/// As {"name":..,"value":{..}}.
+nlohmann::json to_json(const Command& command);
+/// Reads that. Throws Error(bad_input) for a malformed value or an unknown name.
 Command parse_command(const nlohmann::json& json);
 
 }  // namespace afterglow

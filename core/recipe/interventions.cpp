@@ -2,7 +2,6 @@
 #include "core/recipe/interventions.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
 #include "core/io/json_file.h"
@@ -57,15 +56,6 @@ ModeEdit& edit_of(HeadIntervention& head, bool is_number, int mode) {
   edit.mode = mode;
   edit.is_number = is_number;
   return edit;
-}
-
-/// Throws for a mode that the model lacks.
-ModeEdit& edit_of(Interventions& changed, const ModeName& name, const std::vector<InterventionTarget>& layers) {
-  const auto of = std::ranges::find(layers, name.layer, &InterventionTarget::layer);
-  const auto is_among = [](int i, int count) { return i >= 0 && i < count; };
-  if (of == layers.end() || !is_among(name.head, of->heads) || !is_among(name.mode, of->rank))
-    throw Error(ExitCode::bad_input, "this model has no mode ", name.mode, " in that head");
-  return edit_of(changed.layers[name.layer].heads[name.head], name.is_number && !of->has_learned_modes, name.mode);
 }
 
 /// One index, or all of them for -1 or an absent key.
@@ -139,7 +129,7 @@ void switch_modes(LayerIntervention& layer, const json& value, const Interventio
   }
 }
 
-void drag_mode(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
+void move_mode(LayerIntervention& layer, const json& value, const InterventionTarget& of, const std::string& where) {
   refuse_unknown_keys(value, {"layer", "head", "number", "mode", "re", "im", "live"}, where);
   const int head = static_cast<int>(get_integer(value, "head", 0, 0, of.heads - 1, where));
   const MeantModes meant = meant_modes(value, of, where);
@@ -161,7 +151,7 @@ constexpr LayerCommand layer_commands[] = {{"override", false, override_number},
                                            {"mask", false, weigh_tokens},
                                            {"head_off", false, switch_heads},
                                            {"mode_off", true, switch_modes},
-                                           {"drag_mode", true, drag_mode}};
+                                           {"drag_mode", true, move_mode}};
 
 /// Removes entries without effect.
 void tidy(Interventions& interventions) {
@@ -173,9 +163,24 @@ void tidy(Interventions& interventions) {
   std::erase_if(interventions.layers, [](const auto& layer) { return layer.second == LayerIntervention{}; });
 }
 
-json command(const char* name, const json& value) { return {{"name", name}, {"value", value}}; }
+json named(const ModeName& mode) {
+  return {{"layer", mode.layer}, {"head", mode.head}, {mode.is_number ? "number" : "mode", mode.mode}};
+}
 
 }  // namespace
+
+Command drag_mode(const ModeName& name, std::complex<double> to, bool is_live) {
+  Command command{"drag_mode", named(name)};
+  command.value.update({{"re", to.real()}, {"im", to.imag()}});
+  if (is_live) command.value["live"] = true;  // recipes hold none
+  return command;
+}
+
+Command mode_off(const ModeName& name, bool off) {
+  Command command{"mode_off", named(name)};
+  command.value["off"] = off;
+  return command;
+}
 
 ModeEdits edits_of(const Interventions& interventions, int layer, int head) {
   const auto edited = interventions.layers.find(layer);
@@ -186,25 +191,15 @@ ModeEdits edits_of(const Interventions& interventions, int layer, int head) {
 
 void apply_intervention(Interventions& interventions, const Command& given,
                         const std::vector<InterventionTarget>& layers) {
-  const auto* move = std::get_if<MoveMode>(&given.typed);
-  const auto* change = std::get_if<SwitchMode>(&given.typed);
-  const json value = move || change ? json::object() : parse_json(given.value, "the value of " + given.name);
-  if (!value.is_object()) throw Error(ExitCode::bad_input, given.name, " takes an object");
   Interventions changed = interventions;
-  if (move) {
-    ModeEdit& edit = edit_of(changed, move->name, layers);
-    edit.is_off = false;
-    edit.moved_to = move->to;
-  } else if (change) {
-    edit_of(changed, change->name, layers).is_off = change->off;
-  } else if (given.name == "clear_overrides") {
-    refuse_unknown_keys(value, {}, given.name);
+  if (given.name == "clear_overrides") {
+    refuse_unknown_keys(given.value, {}, given.name);
     changed = {};
   } else {
     const auto* command = std::ranges::find(layer_commands, given.name, &LayerCommand::name);
     if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name, " is not an intervention");
-    const InterventionTarget& of = meant_layer(value, layers, command->is_about_modes, given.name);
-    command->carry_out(changed.layers[of.layer], value, of, given.name);
+    const InterventionTarget& of = meant_layer(given.value, layers, command->is_about_modes, given.name);
+    command->carry_out(changed.layers[of.layer], given.value, of, given.name);
   }
   tidy(changed);
   interventions = std::move(changed);
@@ -212,29 +207,27 @@ void apply_intervention(Interventions& interventions, const Command& given,
 
 json to_json(const Interventions& interventions) {
   json commands = json::array();
+  const auto add = [&](const Command& command) { commands.push_back(to_json(command)); };
   for (const auto& [index, layer] : interventions.layers) {
-    if (layer.power) commands.push_back(command("override", {{"layer", index}, {"key", "K"}, {"to", *layer.power}}));
-    if (layer.ridge)
-      commands.push_back(command("override", {{"layer", index}, {"key", "ridge"}, {"to", *layer.ridge}}));
+    if (layer.power) add({"override", {{"layer", index}, {"key", "K"}, {"to", *layer.power}}});
+    if (layer.ridge) add({"override", {{"layer", index}, {"key", "ridge"}, {"to", *layer.ridge}}});
     for (const auto& [role, weight] : layer.weights.roles)
-      commands.push_back(command("mask", {{"layer", index}, {"role", roles[role]}, {"to", weight}}));
+      add({"mask", {{"layer", index}, {"role", roles[role]}, {"to", weight}}});
     std::map<double, std::vector<int>> painted;
     for (const auto& [token, weight] : layer.weights.tokens) painted[weight].push_back(token);
-    for (const auto& [weight, tokens] : painted)
-      commands.push_back(command("mask", {{"layer", index}, {"tokens", tokens}, {"to", weight}}));
+    for (const auto& [weight, tokens] : painted) add({"mask", {{"layer", index}, {"tokens", tokens}, {"to", weight}}});
     for (const auto& [head, edit] : layer.heads) {
       const json place = {{"layer", index}, {"head", head}};
       const auto at = [&](const char* name, json more) {
         more.update(place);
-        commands.push_back(command(name, more));
+        add({name, more});
       };
       if (edit.gamma) at("override", {{"key", "gamma"}, {"to", *edit.gamma}});
       if (edit.eta) at("override", {{"key", "eta"}, {"to", *edit.eta}});
       for (const auto& [name, change] : edit.modes) {
-        const char* key = change.is_number ? "number" : "mode";
-        if (change.moved_to)
-          at("drag_mode", {{key, change.mode}, {"re", change.moved_to->real()}, {"im", change.moved_to->imag()}});
-        if (change.is_off) at("mode_off", {{key, change.mode}});
+        const ModeName mode{index, head, change.is_number, change.mode};
+        if (change.moved_to) add(drag_mode(mode, *change.moved_to));
+        if (change.is_off) add({"mode_off", named(mode)});
       }
       if (edit.is_off) at("head_off", json::object());
     }

@@ -1,8 +1,8 @@
 // Interventions on the model for the inspected sequence: powers, ridges, heads and modes of the `ska` layers, learned
 // modes of the Koopman MLPs. They do not affect training.
 #pragma once
+#include <complex>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -47,6 +47,19 @@ struct InterventionTarget {
   int heads = 0, rank = 0;
   bool has_learned_modes = false;  ///< a Koopman MLP: one head of `rank` learned pairs, and nothing else to edit
 };
+
+/// A mode of a head, or a pair of a Koopman MLP (head 0).
+struct ModeName {
+  int layer = 0, head = 0;  ///< the layer as an index into ModelSummary::layers
+  bool is_number = true;  ///< `mode` is the number that the mode keeps (HeadSpectrum::identity), else its place by size
+  int mode = 0;
+  bool operator==(const ModeName&) const = default;
+};
+
+/// `drag_mode`: to an eigenvalue of A_w whose parts are at most 4.
+Command drag_mode(const ModeName& name, std::complex<double> to, bool is_live = false);
+/// `mode_off`.
+Command mode_off(const ModeName& name, bool off);
 
 /// Carries out one of the commands `override`, `mask`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`.
 /// Values: "layer": index, label or scope (absent: the first `ska`, or without one the first Koopman MLP); "head": -1

@@ -171,7 +171,7 @@ Command read_command(const LessonLine& line) {
   nlohmann::json json = nlohmann::json::object();
   if (!value.empty()) json = parse_json(value, line.place + ", the value of " + name);
   if (!json.is_object()) refuse(line, "the value of " + name + " is an object, as `command: select {\"head\": 2}`");
-  return {name, json.dump()};
+  return {name, json};
 }
 
 std::vector<std::string> read_names(const LessonLine& line) {

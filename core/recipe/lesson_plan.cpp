@@ -33,7 +33,7 @@ class LessonState {
   /// The commands that restore this state from any other for a next step that continues; none if that step opens a
   /// preset. Earlier runs belong to the step that made them.
   std::vector<LessonDeed> begin(const LessonStep& next) {
-    std::vector<LessonDeed> deeds{{LessonDeed::Kind::send, {"speed", R"({"to": 0})"}}};
+    std::vector<LessonDeed> deeds{{LessonDeed::Kind::send, {"speed", {{"to", 0}}}}};
     is_alone_ = opens_preset(next);
     if (!is_alone_ && recipe_) {
       deeds.push_back(load(true));
@@ -75,7 +75,7 @@ class LessonState {
     now.shown_step = step_;
     json value{{"recipe", to_json(now)}};
     if (is_alone) value["alone"] = true;
-    return {LessonDeed::Kind::send, {"load", value.dump()}};
+    return {LessonDeed::Kind::send, {"load", value}};
   }
   LessonDeed reach() const { return {LessonDeed::Kind::reach, {}, step_}; }
 
@@ -124,8 +124,8 @@ class LessonState {
   std::optional<double> last_set(const std::string& key) const {
     std::optional<double> last;
     for (const TimedCommand& timed : recipe_->commands) {
-      const json value = json::parse(timed.command.value);
-      if (timed.command.name == "set" && value.value("key", "") == key) last = value.value("to", 0.0);
+      if (timed.command.name != "set") continue;
+      if (const SetNumber set = SetNumber::of(timed.command); set.key == key) last = set.to;
     }
     return last;
   }
@@ -168,7 +168,7 @@ class LessonState {
       TrainingConfig checked = recipe_->training;
       change_setting(checked, one.name, value.get<double>());
     }
-    const Command command{"set", json{{"key", one.name}, {"to", value}}.dump()};
+    const Command command{"set", {{"key", one.name}, {"to", value}}};
     recipe_->commands.push_back({step_, command});
     deeds_.push_back({LessonDeed::Kind::send, command});
     return false;
@@ -177,10 +177,10 @@ class LessonState {
   void add_view(const LessonAssignment& one) {
     if (one.name == "preset" || changes_on_the_way(one.name) || is_of_recipe(one.name)) return;
     require_run();
-    if (one.name == "workspace") return view({"workspace", json{{"name", one.value}}.dump()});
+    if (one.name == "workspace") return view({"workspace", {{"name", one.value}}});
     const json value = value_of(one.value);
     view(view_command(one.name, value));
-    if (one.name == "layer") view({"trace", json{{"layer", value}}.dump()});
+    if (one.name == "layer") view({"trace", {{"layer", value}}});
   }
 
   void assign(const LessonAssignment& one) {
@@ -189,8 +189,8 @@ class LessonState {
 
   static Command view_command(const std::string& name, const json& value) {
     if (name.starts_with(override_prefix))
-      return {"override", json{{"key", name.substr(override_prefix.size())}, {"to", value}}.dump()};
-    return {"select", json{{name, value}}.dump()};
+      return {"override", {{"key", name.substr(override_prefix.size())}, {"to", value}}};
+    return {"select", {{name, value}}};
   }
 
   std::int64_t last_step() const {
@@ -204,7 +204,7 @@ class LessonState {
       throw Error(ExitCode::bad_input, "the run ends at step ", last_step(), ", before step ", target,
                   "; raise it with `set: steps = ", target, "`");
     step_ = target;
-    deeds_.push_back({LessonDeed::Kind::send, {"run_to", json{{"step", step_}}.dump()}});
+    deeds_.push_back({LessonDeed::Kind::send, {"run_to", {{"step", step_}}}});
     deeds_.push_back(reach());
   }
 
@@ -218,9 +218,9 @@ class LessonState {
   }
 
   void focus(const LessonFocus& wanted) {
-    if (wanted.panel == "page") return view({"maximise", R"({"on": false})"});
-    view({"maximise", json{{"panel", wanted.panel}, {"on", true}}.dump()});
-    view({"show", json{{"panel", wanted.panel}, {"figure", wanted.figure - 1}}.dump()});
+    if (wanted.panel == "page") return view({"maximise", {{"on", false}}});
+    view({"maximise", {{"panel", wanted.panel}, {"on", true}}});
+    view({"show", {{"panel", wanted.panel}, {"figure", wanted.figure - 1}}});
   }
 
   static bool opens_preset(const LessonStep& step) {
@@ -294,11 +294,11 @@ std::vector<LessonStepPlan> plan_lesson(const Lesson& lesson) {
 }
 
 Command command_of(const std::string& name, double value) {
-  if (find_setting(name) || is_layer_setting(name)) return {"set", json{{"key", name}, {"to", value}}.dump()};
+  if (find_setting(name) || is_layer_setting(name)) return SetNumber{name, value};
   if (name.starts_with(override_prefix))
-    return {"override", json{{"key", name.substr(override_prefix.size())}, {"to", value}}.dump()};
+    return {"override", {{"key", name.substr(override_prefix.size())}, {"to", value}}};
   const bool is_whole = value == static_cast<double>(static_cast<std::int64_t>(value));
-  return {"select", json{{name, is_whole ? json(static_cast<std::int64_t>(value)) : json(value)}}.dump()};
+  return {"select", {{name, is_whole ? json(static_cast<std::int64_t>(value)) : json(value)}}};
 }
 
 }  // namespace afterglow

@@ -213,9 +213,10 @@ json to_json(const Recipe& recipe) {
     training[spec.key] = spec.is_integer() ? json(static_cast<std::int64_t>(value)) : json(value);
   }
   json commands = json::array();
-  for (const TimedCommand& timed : recipe.commands)
-    commands.push_back(
-        {{"step", timed.step}, {"name", timed.command.name}, {"value", json::parse(timed.command.value)}});
+  for (const TimedCommand& timed : recipe.commands) {
+    commands.push_back(to_json(timed.command));
+    commands.back()["step"] = timed.step;
+  }
   json result = {{"version", 1},          {"name", recipe.name}, {"title", recipe.title}, {"seed", recipe.seed},
                  {"model", recipe.model}, {"task", recipe.task}, {"training", training},  {"commands", commands}};
   if (recipe.precision != Precision::fp32) result["precision"] = name_of(recipe.precision);
@@ -247,7 +248,7 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
   };
   const std::vector<TimedCommand> of_a = changes(a), of_b = changes(b);
   const auto [first, second] = std::ranges::mismatch(of_a, of_b, [](const TimedCommand& x, const TimedCommand& y) {
-    return x.step == y.step && x.command.name == y.command.name && x.command.value == y.command.value;
+    return x.step == y.step && x.command == y.command;
   });
   std::int64_t common = std::numeric_limits<std::int64_t>::max();
   if (first != of_a.end()) common = first->step;

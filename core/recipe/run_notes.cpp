@@ -38,7 +38,7 @@ json note_list(const Recipe& recipe) {
   const auto is_note = [](const TimedCommand& timed) { return timed.command.name == "note"; };
   const auto found = std::ranges::find_if(recipe.commands, is_note);
   if (found == recipe.commands.end()) return json::array();
-  const json value = parse_json(found->command.value, "the value of note");
+  const json& value = found->command.value;
   if (!value.contains("notes") || !value["notes"].is_array() || std::ranges::count_if(recipe.commands, is_note) > 1)
     throw Error(ExitCode::bad_input, "note: a recipe has one such command, with all notes in a list \"notes\"");
   return value["notes"];

@@ -165,6 +165,8 @@ void travel_part(Reader& stream, std::shared_ptr<const T>& part) {
 
 void travel_curve(Writer& stream, const Values& curve);
 void travel_curve(Reader& stream, Values& curve);
+void travel_json(Writer& stream, const nlohmann::json& object);
+void travel_json(Reader& stream, nlohmann::json& object);
 void travel_name(Writer& stream, const std::string_view& name);
 void travel_name(Reader& stream, std::string_view& name);
 
@@ -204,8 +206,7 @@ void travel(S& stream, T& value) {
     travel_name(stream, value);
   } else if constexpr (std::is_same_v<Plain, Command>) {
     travel(stream, value.name);
-    travel(stream, value.value);
-    travel(stream, value.typed);
+    travel_json(stream, value.value);
   } else if constexpr (std::is_same_v<Plain, Observation>) {
     static_assert(sizeof(Plain) == sizeof(RunStatus) + sizeof(AnalysisResults) + sizeof(ModelSummary));
     travel(stream, static_cast<std::conditional_t<S::reads, RunStatus, const RunStatus>&>(value));

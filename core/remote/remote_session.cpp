@@ -225,8 +225,8 @@ class RemoteSession final : public ObservationSource {
 
   /// The path is this machine's: the session does not learn it.
   void begin_save(Command& order) {
-    saves_[sent_ + 1] = nlohmann::json::parse(order.value).value("path", "snapshot.safetensors");
-    order = {"save", R"({"at": "here"})"};
+    saves_[sent_ + 1] = order.value.value("path", "snapshot.safetensors");
+    order = {"save", {{"at", "here"}}};
   }
 
   void send_wishes(double now) {

@@ -123,8 +123,8 @@ class SessionServer {
     if (session_ && !hello.opens) return;
     if (session_) {
       const nlohmann::json recipe = parse_json(hello.recipe, "the window's recipe");
-      return give({"load", hello.path.empty() ? nlohmann::json{{"recipe", recipe}}.dump()
-                                              : nlohmann::json{{"path", hello.path}}.dump()});
+      return give(
+          {"load", hello.path.empty() ? nlohmann::json{{"recipe", recipe}} : nlohmann::json{{"path", hello.path}}});
     }
     SessionOptions options = options_.session;
     options.device = hello.device;
@@ -144,7 +144,7 @@ class SessionServer {
   void give_save() {
     const std::string name = ".sent_" + std::to_string(::getpid()) + "_" + std::to_string(received_) + ".safetensors";
     saves_.emplace_back(received_ + 1, options_.session.save_folder / name);
-    give({"save", nlohmann::json{{"path", saves_.back().second.string()}, {"quiet", true}}.dump()});
+    give({"save", {{"path", saves_.back().second.string()}, {"quiet", true}}});
   }
 
   void take_saved() {

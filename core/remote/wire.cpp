@@ -17,6 +17,7 @@
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
+#include "core/io/json_file.h"
 #include "core/remote/fields.h"
 
 namespace afterglow {
@@ -152,9 +153,20 @@ void travel_name(Reader& stream, std::string_view& name) {
   if (name != text) refuse_message("it names an unknown analysis");
 }
 
+void travel_json(Writer& stream, const nlohmann::json& object) {
+  std::string text = object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  travel(stream, text);
+}
+
+void travel_json(Reader& stream, nlohmann::json& object) {
+  std::string text;
+  travel(stream, text);
+  object = parse_json(text, "a command over the line");
+  if (!object.is_object()) refuse_message("the value of a command is no object");
+}
+
 bool saves_here(const Command& command) {
-  const nlohmann::json value = nlohmann::json::parse(command.value, nullptr, false);
-  return command.name == "save" && value.is_object() && value.contains("at") && value["at"] == "here";
+  return command.name == "save" && command.value.contains("at") && command.value["at"] == "here";
 }
 
 std::string encode(const Request& request) {

@@ -13,6 +13,7 @@
 #include "core/engine/training/saved/snapshot.h"
 #include "core/io/error.h"
 #include "core/random/random.h"
+#include "core/recipe/interventions.h"
 #include "tests/app/program_test.h"
 
 namespace afterglow {
@@ -96,12 +97,12 @@ TEST_F(RemoteProgram, ShowsTheSameNumbersThroughAPipe) {
 TEST_F(RemoteProgram, CommandsAndTheirUndoArrive) {
   const auto source = connect_to_remote(through("session"));
   watch(*source, is_finished);
-  source->send({"rewind", R"({"step": 20})"});
+  source->send({"rewind", R"({"step": 20})"_json});
   watch(*source, [](const Observation& now) { return now.step == 20; });
   source->send(SetNumber{"learning_rate", 0.001});
   const auto changed = watch(*source, [&](const Observation&) { return source->taken_commands() == 2; });
   EXPECT_EQ(changed->journal.undo, std::optional<std::uint64_t>(2));
-  source->send({"save", json{{"path", (folder_ / "there.safetensors").string()}}.dump()});
+  source->send({"save", json{{"path", (folder_ / "there.safetensors").string()}}});
   watch(*source, [&](const Observation&) { return std::filesystem::exists(folder_ / "there.safetensors"); });
 }
 
@@ -184,7 +185,7 @@ TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
     source->request_analyses(all_analyses);
     for (int i = 0; i < 4000 && text_of(folder_ / "lines").size() < 3; ++i) {
       source->observe();
-      source->send({"set", json{{"key", "learning_rate"}, {"to", 0.001 + 1e-6 * i}}.dump()});
+      source->send({"set", json{{"key", "learning_rate"}, {"to", 0.001 + 1e-6 * i}}});
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     EXPECT_GE(text_of(folder_ / "lines").size(), 3u) << "the line was damaged and made again";
@@ -200,12 +201,12 @@ TEST_F(RemoteProgram, SavesHereWhatIsTrainedThere) {
   const auto source = connect_to_remote(options);
   const auto end = watch(*source, is_finished);
   for (int i = 1; i <= 2; ++i) {
-    source->send({"save", json{{"at", "here"}, {"path", (folder_ / "run.safetensors").string()}}.dump()});
+    source->send({"save", json{{"at", "here"}, {"path", (folder_ / "run.safetensors").string()}}});
     const std::filesystem::path file = folder_ / (i == 1 ? "run.safetensors" : "run_2.safetensors");
     watch(*source, [&](const Observation&) { return source->line().saved == "snapshot written: " + file.string(); });
     EXPECT_EQ(read_snapshot(file).checksum, end->checksum);
   }
-  source->send({"save", json{{"at", "here"}, {"path", (folder_ / "missing" / "run.safetensors").string()}}.dump()});
+  source->send({"save", json{{"at", "here"}, {"path", (folder_ / "missing" / "run.safetensors").string()}}});
   watch(*source, [&](const Observation&) { return !source->line().saved.ends_with("run_2.safetensors"); });
   EXPECT_THAT(source->line().saved, HasSubstr("missing"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "there")) << "nothing stays there";
@@ -331,7 +332,7 @@ Speed speed_of(ObservationSource& source, AnalysisSet analyses) {
     const auto now = source.observe();
     const HeadSpectrum& head = now->spectra->heads.at(0);
     const auto began = Clock::now();
-    source.send(MoveMode{{head.layer, head.head, false, 0}, 0.9 * head.eigenvalues.at(0), true});
+    source.send(drag_mode({head.layer, head.head, false, 0}, 0.9 * head.eigenvalues.at(0), true));
     while (source.taken_commands() <= taken && seconds_since(began) < 5) {
       source.observe();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -273,13 +273,13 @@ TEST_F(GpuTraining, TheSessionSwitchesDeviceAndKeepsTheWeights) {
     return session.observe();
   };
   register_cuda_maker([](std::string* why_not) { return make_cuda_backend(0, why_not); });
-  session.send({"step", R"({"count": 6})"});
+  session.send({"step", R"({"count": 6})"_json});
   const auto six = wait_for([](const Observation& now) { return now.checksum_step == 6; });
-  session.send({"device", R"({"name": "cuda"})"});
+  session.send({"device", R"({"name": "cuda"})"_json});
   const auto moved = wait_for([](const Observation& now) { return now.runs.size() == 2 && now.checksum_step == 6; });
   EXPECT_EQ(moved->checksum, six->checksum);
   EXPECT_NE(moved->device, six->device);
-  session.send({"step", R"({"count": 6})"});
+  session.send({"step", R"({"count": 6})"_json});
   wait_for([](const Observation& now) { return now.checksum_step == 12; });
   EXPECT_EQ(session.observe()->step, 12);
   EXPECT_GT(session.observe()->device_bytes, 0);
@@ -295,7 +295,7 @@ TEST_F(GpuTraining, LooksBesideTheTrainingLeaveItsBitsAndSeeTheSame) {
   EXPECT_TRUE(beside.worker.run().uses_side_stream());
   EXPECT_FALSE(alone.worker.run().uses_side_stream());
   for (TurnedWorker* test : {&beside, &alone}) test->box.request(looks_at_the_model());
-  for (const Command& command : {Command{"run", "{}"}, Command{"rewind", R"({"step": 17})"}}) {
+  for (const Command& command : {Command{"run"}, Command{"rewind", R"({"step": 17})"_json}}) {
     std::int64_t most = 0, before = beside.box.trained_steps();
     beside.box.send(command);
     do {

@@ -96,10 +96,7 @@ void open_recipe(const std::string& bytes) {
 
 void open_command(const std::string& bytes) {
   const Command command = parse_command(parse_json(bytes, "command"));
-  const nlohmann::json written{{"name", command.name}, {"value", nlohmann::json::parse(command.value)}};
-  const Command again = parse_command(written);
-  hold(again.name == command.name && again.value == command.value,
-       "a command changes when it is written and read again");
+  hold(parse_command(to_json(command)) == command, "a command changes when it is written and read again");
 }
 
 void open_csv(const std::string& bytes) {
@@ -180,8 +177,7 @@ std::vector<Command> commands_of(Script script) {
 void open_script(const std::string& bytes) {
   const std::vector<Command> commands = commands_of(Script(parse_json(bytes, "script"), "script"));
   nlohmann::json written = nlohmann::json::array();
-  for (const Command& command : commands)
-    written.push_back({{"name", command.name}, {"value", nlohmann::json::parse(command.value)}});
+  for (const Command& command : commands) written.push_back(to_json(command));
   const std::vector<Command> again = commands_of(Script(written, "script"));
   hold(std::ranges::equal(commands, again,
                           [](const Command& a, const Command& b) { return a.name == b.name && a.value == b.value; }),

@@ -72,9 +72,9 @@ TEST_P(FittingPages, HaveNoEmptyPanel) {
   for (const Analysis analysis : {Analysis::patch, Analysis::ablation, Analysis::readout, Analysis::accuracy}) {
     for (int piece = 0; piece < 2; ++piece) analysed.advance(analysis);
   }
-  analysed.ask({"microscope", R"({"steps": 1})"});
-  analysed.ask({"bisect", R"({"condition": "loss < 100", "until": 2})"});
-  analysed.ask({"over_training", R"({"number": "loss"})"});
+  analysed.ask({"microscope", R"({"steps": 1})"_json});
+  analysed.ask({"bisect", R"({"condition": "loss < 100", "until": 2})"_json});
+  analysed.ask({"over_training", R"({"number": "loss"})"_json});
   const Observation seen = analysed.observe(all_analyses | Analysis::logit_lens | Analysis::transplant |
                                             Analysis::forces | Analysis::microscope | Analysis::bisect |
                                             Analysis::over_training | Analysis::retrieval | Analysis::costs);

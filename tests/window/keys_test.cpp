@@ -33,7 +33,6 @@ TEST(Keys, EveryKeyOfTheTableLeadsToItsCommandAndNoKeyTwice) {
       const auto command = command_for(chord);
       ASSERT_TRUE(command) << spec.keys;
       EXPECT_EQ(command->name, spec.name);
-      EXPECT_TRUE(nlohmann::json::accept(command->value));
     }
     EXPECT_EQ(chords_of(spec).empty(), spec.keys.empty()) << spec.keys;
   }

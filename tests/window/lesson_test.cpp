@@ -81,7 +81,7 @@ struct LessonWindow : testing::Test {
     turn();
   }
   void open() {
-    give({"lesson", nlohmann::json{{"open", file.string()}}.dump()});
+    give({"lesson", nlohmann::json{{"open", file.string()}}});
     ASSERT_TRUE(page().lesson.lesson) << (page().notes.empty() ? "" : page().notes.back().text);
   }
 };
@@ -191,7 +191,7 @@ TEST_F(LessonWindow, WhatTheLessonItselfDoesTicksNoGoal) {
   turn();
   EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "under a lock it cannot be done";
   page().is_locked = false;
-  give({"rewind", R"({"step": 1})"});
+  give({"rewind", R"({"step": 1})"_json});
   EXPECT_TRUE(comes([&] { return pane().reached[0]; }));
 }
 
@@ -240,11 +240,11 @@ TEST_F(LessonWindow, PageKeysGoThroughTheStepsAndTheOneWithShiftMakesThisOneAnew
   // Everything that a pupil may do in between.
   key("Escape");
   key("N");
-  give({"set", R"({"key": "learning_rate", "to": 0.01})"});
-  give({"clear_overrides", "{}"});
-  give({"step", R"({"count": 4})"});
-  give({"select", R"({"head": 1, "power": 7})"});
-  give({"race", "{}"});
+  give({"set", R"({"key": "learning_rate", "to": 0.01})"_json});
+  give({"clear_overrides"});
+  give({"step", R"({"count": 4})"_json});
+  give({"select", R"({"head": 1, "power": 7})"_json});
+  give({"race"});
   EXPECT_EQ(page().workspace, "race");
   ASSERT_TRUE(comes([&] { return seen->step == 34 && !seen->running; }));
   EXPECT_TRUE(pane().reached[0]) << "the rate was raised";
@@ -273,13 +273,13 @@ TEST_F(LessonWindow, ThePageTurnsWithoutTheLesson) {
   open();
   comes([&] { return pane().asks; });
   const std::string before = page().workspace;
-  give({"page", R"({"by": 1, "of": "panels"})"});
+  give({"page", R"({"by": 1, "of": "panels"})"_json});
   EXPECT_EQ(pane().step, 0u);
   EXPECT_NE(page().workspace, before);
-  give({"page", R"({"by": 1})"});
+  give({"page", R"({"by": 1})"_json});
   EXPECT_EQ(pane().answered, no_vote) << "a hall may go on without a vote";
   EXPECT_EQ(pane().step, 0u);
-  give({"page", R"({"by": 1})"});
+  give({"page", R"({"by": 1})"_json});
   EXPECT_EQ(pane().step, 1u);
 }
 
@@ -290,7 +290,7 @@ TEST_F(LessonWindow, ShowsOnlyTheControlsThatItLists) {
   for (const char* shown : {"run", "time", "learning_rate"}) EXPECT_TRUE(shows_control(page(), shown)) << shown;
   for (const char* hidden : {"palette", "workspaces", "status", "batch"})
     EXPECT_FALSE(shows_control(page(), hidden)) << hidden;
-  give({"lesson", R"({"close": true})"});
+  give({"lesson", R"({"close": true})"_json});
   EXPECT_TRUE(shows_control(page(), "palette"));
 }
 

@@ -22,7 +22,6 @@
 #include "core/engine/session/session.h"
 #include "core/random/random.h"
 #include "tests/core/engine/small_recipe.h"
-#include "tests/support/command_value.h"
 #include "tests/views/drawing/null_window.h"
 #include "tests/window/virtual_display.h"
 
@@ -36,7 +35,7 @@ using nlohmann::json;
 bool is_long(const Command& command) {
   constexpr std::string_view long_ones[] = {"compare", "gka_figure6", "phase_map", "race", "influence"};
   if (std::ranges::find(long_ones, command.name) != std::end(long_ones)) return true;
-  return command.name == "load" && command.value.find("\"tiny\"") == std::string::npos;
+  return command.name == "load" && command.value.value("preset", "") != "tiny";
 }
 
 /// Begins again or goes far back: done often, nothing would ever be trained.
@@ -120,7 +119,7 @@ class Play {
   }
   void give(const Command& command) {
     if (is_long(command) || (goes_back(command) && ++wishes_to_go_back_ % 12 != 0)) return;
-    past_.push_back(command.name + " " + value_of(command).dump());
+    past_.push_back(command.name + " " + command.value.dump());
     if (past_.size() > 20) past_.pop_front();
     const CommandSpec* spec = find_command(command.name);
     ASSERT_NE(spec, nullptr) << command.name;
@@ -150,7 +149,7 @@ class Play {
   void key(const Chord& chord) { route_key(window_.state, window_.commands, chord, ImGui::GetIO().WantTextInput); }
   /// Waits for the worker; false where it did not come in ten minutes.
   bool rests() {
-    send({"pause", "{}"});
+    send({"pause"});
     return wait_until(600, [&] {
       const bool is_done = session_.taken_commands() == sent_;
       now_ = session_.observe();
@@ -158,11 +157,11 @@ class Play {
     });
   }
   void save(const fs::path& file) {
-    send({"save", json{{"path", file.string()}}.dump()});
+    send({"save", json{{"path", file.string()}}});
     rests();
   }
   void open(const fs::path& file) {
-    send({"load", json{{"path", file.string()}}.dump()});
+    send({"load", json{{"path", file.string()}}});
     rests();
   }
   /// Of a run at rest.
@@ -243,16 +242,16 @@ class Monkey : public testing::Test {
   Command some_command(const Play&, Random& random) {
     const std::span<const CommandSpec> table = command_table();
     const CommandSpec& spec = table[random.uniform_int(table.size())];
-    return {std::string(spec.name), words_.changed(json::parse(spec.example), random).dump()};
+    return {std::string(spec.name), words_.changed(json::parse(spec.example), random)};
   }
   /// A hyperparameter within its range and not far from where it is, so that steps stay short and numbers finite.
   Command some_setting(const Play& play, Random& random) {
     const std::vector<Setting>& settings = play.now().settings;
-    if (settings.empty()) return {"run", "{}"};
+    if (settings.empty()) return {"run"};
     const Setting& setting = settings[random.uniform_int(settings.size())];
     const double factor = 0.5 + random.uniform(),
                  to = std::clamp(setting.initial * factor, setting.minimum, setting.maximum);
-    return {"set", json{{"key", setting.key}, {"to", setting.integer ? std::round(to) : to}}.dump()};
+    return {"set", {{"key", setting.key}, {"to", setting.integer ? std::round(to) : to}}};
   }
   void move_mouse(NullWindow& window, Random& random) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
@@ -287,8 +286,8 @@ class Monkey : public testing::Test {
     SCOPED_TRACE("AFTERGLOW_MONKEY_SEED=" + std::to_string(seed));
     for (int i = 0; i < acts && !HasFatalFailure(); ++i) {
       if (i % 10 == 0) {
-        play.give({"speed", R"({"to": 300})"});
-        play.give({"run", "{}"});
+        play.give({"speed", R"({"to": 300})"_json});
+        play.give({"run"});
       }
       if (i % 50 == 49) reopen(play);
       act(play, window, random);
@@ -373,8 +372,8 @@ TEST_F(Monkey, FramesOfAllPagesLeaveMemoryAsItWas) {
   json recipe = small_recipe_json();
   recipe["training"]["steps"] = 100000000;
   Play play(window, recipe.dump(), folder_);
-  play.give({"speed", R"({"to": 300})"});
-  play.give({"run", "{}"});
+  play.give({"speed", R"({"to": 300})"_json});
+  play.give({"run"});
   std::int64_t settled = 0, last = 0;
   for (std::int64_t round = 0; round < rounds; ++round) {
     // Curves grow with the steps; from here on only frames come.
@@ -382,7 +381,7 @@ TEST_F(Monkey, FramesOfAllPagesLeaveMemoryAsItWas) {
       ASSERT_TRUE(play.rests());
     }
     for (const Workspace& workspace : workspaces()) {
-      play.give({"workspace", json{{"name", workspace.id}}.dump()});
+      play.give({"workspace", json{{"name", workspace.id}}});
       for (int i = 0; i < frames_a_page; ++i, ++frames_) play.frame();
     }
     ::malloc_trim(0);

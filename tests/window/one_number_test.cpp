@@ -52,7 +52,7 @@ std::vector<double> bars_of(const Figure& figure) {
 
 void expect_one_number_a_name(const char* preset, std::int64_t step) {
   TurnedWorker turned(nlohmann::json::parse(find_preset(preset).text));
-  turned.after({"run_to", nlohmann::json{{"step", step}}.dump()});
+  turned.after({"run_to", nlohmann::json{{"step", step}}});
   const std::shared_ptr<const Observation> seen = turned.worker.observe(looks_at_the_model());
   for (const Workspace& workspace : workspaces()) {
     Numbers numbers;
@@ -83,7 +83,7 @@ TEST(OneNumber, OfASmallKoopmanModel) { expect_one_number_a_name("small-prompt",
 
 TEST(OneNumber, BothFormsOfAnAnswerAreNamed) {
   TurnedWorker turned(nlohmann::json::parse(find_preset("tiny-echo").text));
-  turned.after({"run_to", R"({"step": 371})"});
+  turned.after({"run_to", R"({"step": 371})"_json});
   const std::shared_ptr<const Observation> seen = turned.worker.observe(looks_at_the_model());
   Selection selection;
   selection.token = 15;

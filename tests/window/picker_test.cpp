@@ -88,7 +88,7 @@ TEST_F(Picker, ArrowsStayAmongTheCardsAndShowThemAll) {
   EXPECT_EQ(picker().chosen, last);
   key("Enter");
   ASSERT_EQ(engine.size(), 1u);
-  EXPECT_EQ(json::parse(engine[0].value)["preset"], presets().back().name);
+  EXPECT_EQ(engine[0].value["preset"], presets().back().name);
 }
 
 TEST_F(Picker, HasEverythingThatThereIsToOpen) {
@@ -98,7 +98,6 @@ TEST_F(Picker, HasEverythingThatThereIsToOpen) {
   for (const PickerEntry& entry : picker().entries) {
     ++counts[entry.section];
     EXPECT_FALSE(entry.name.empty());
-    EXPECT_TRUE(json::accept(entry.command.value)) << entry.name;
     EXPECT_NE(find_command(entry.command.name), nullptr) << entry.name;
   }
   EXPECT_EQ(counts[PickerSection::models], static_cast<int>(presets().size()));
@@ -128,7 +127,7 @@ TEST_F(Picker, GoesThroughFoldersToFiles) {
   EXPECT_EQ(picker_matches(picker()).size(), 1u);
   key("Enter");
   ASSERT_EQ(engine.size(), 1u);
-  EXPECT_EQ(json::parse(engine[0].value)["path"], (std::filesystem::canonical(folder) / "run.safetensors").string());
+  EXPECT_EQ(engine[0].value["path"], (std::filesystem::canonical(folder) / "run.safetensors").string());
   window.commands.send("presets", {{"folder", std::string("/no/such/folder")}});
   settle();
   EXPECT_TRUE(picker().is_open) << "a folder that is not there leaves the rest";
@@ -137,13 +136,13 @@ TEST_F(Picker, GoesThroughFoldersToFiles) {
 
 TEST_F(Picker, KeepsWhatWasOpenedLast) {
   PageState page;
-  for (int i = 0; i < 40; ++i) note_recent(page, {"load", json{{"preset", "p" + std::to_string(i)}}.dump()});
-  note_recent(page, {"load", R"({"preset": "p35"})"});
+  for (int i = 0; i < 40; ++i) note_recent(page, {"load", json{{"preset", "p" + std::to_string(i)}}});
+  note_recent(page, {"load", R"({"preset": "p35"})"_json});
   note_recent(page, {"load", "no value"});
   ASSERT_EQ(page.recent.size(), 12u);
   EXPECT_EQ(page.recent[0], "p35");
   EXPECT_EQ(page.recent[1], "p39");
-  note_recent(page, {"load", R"({"path": "run.safetensors"})"});
+  note_recent(page, {"load", R"({"path": "run.safetensors"})"_json});
   EXPECT_TRUE(std::filesystem::path(page.recent[0]).is_absolute()) << "the working folder may be another next time";
 }
 

@@ -25,7 +25,7 @@ struct Given {
 class GivenSource final : public ObservationSource {
  public:
   explicit GivenSource(Given& given) : given_(given) {}
-  void send(Command command) override { given_.commands.push_back(command.name + " " + command.value); }
+  void send(Command command) override { given_.commands.push_back(command.name + " " + command.value.dump()); }
   std::shared_ptr<const Observation> observe() const override {
     return std::make_shared<const Observation>(given_.seen);
   }

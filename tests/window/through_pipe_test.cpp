@@ -16,6 +16,7 @@
 #include "core/figure/files/page.h"
 #include "core/figure/files/svg_writer.h"
 #include "core/io/atomic_file.h"
+#include "core/recipe/interventions.h"
 #include "core/recipe/lesson_plan.h"
 #include "core/remote/remote.h"
 #include "tests/core/engine/small_recipe.h"
@@ -132,11 +133,11 @@ Pictures training_and_rewind(Watched& window) {
   Pictures all;
   window.rest(usual, 40);
   for (const char* page : {"koopman", "stepper", "probe", "training"}) add(all, "trained", window.pictures(page));
-  window.give({"rewind", R"({"step": 20})"});
+  window.give({"rewind", R"({"step": 20})"_json});
   window.rest(usual, 20);
   for (const char* page : {"koopman", "training"}) add(all, "rewound", window.pictures(page));
-  window.give({"set", R"({"key": "learning_rate", "to": 0.01})"});
-  window.give({"run", "{}"});
+  window.give({"set", R"({"key": "learning_rate", "to": 0.01})"_json});
+  window.give({"run"});
   window.rest(usual, 40);
   add(all, "another future", window.pictures("training"));
   return all;
@@ -146,17 +147,17 @@ Pictures drag(Watched& window) {
   Pictures all;
   window.rest(usual, 40);
   const HeadSpectrum head = window.seen().spectra->heads.at(0);
-  window.give(MoveMode{{head.layer, head.head, false, 0}, 0.9 * head.eigenvalues.at(0), true});
+  window.give(drag_mode({head.layer, head.head, false, 0}, 0.9 * head.eigenvalues.at(0), true));
   window.rest(usual, 40);
   for (const char* page : {"koopman", "probe"}) add(all, "dragged", window.pictures(page));
-  window.give({"undo", "{}"});
+  window.give({"undo"});
   window.rest(usual, 40);
   add(all, "undone", window.pictures("koopman"));
   return all;
 }
 
 Pictures causes(Watched& window) {
-  window.give({"measure", R"({"analysis": "patch grid", "part": 1})"});
+  window.give({"measure", R"({"analysis": "patch grid", "part": 1})"_json});
   window.rest(
       Analysis::patch | Analysis::ablation | set_of(Analysis::logit_lens) | Analysis::readout | Analysis::transplant,
       40);
@@ -166,7 +167,7 @@ Pictures causes(Watched& window) {
 Pictures phase_map(Watched& window) {
   window.rest(usual, 40);
   const json map = {{"x", "learning_rate=0.001,0.01"}, {"y", "layers.1.ska.ridge=0.001,0.1"}, {"steps", 12}};
-  window.give({"phase_map", map.dump()});
+  window.give({"phase_map", map});
   window.rest(set_of(Analysis::phase_map), 40);
   EXPECT_EQ(window.seen().phase_map->sweep.results.size(), 4u);
   return window.pictures("phase_map");
@@ -174,7 +175,7 @@ Pictures phase_map(Watched& window) {
 
 Pictures lesson(Watched& window) {
   Pictures all;
-  window.give({"lesson", json{{"open", (source_folder() / "tests/app/lessons/small.md").string()}}.dump()});
+  window.give({"lesson", json{{"open", (source_folder() / "tests/app/lessons/small.md").string()}}});
   LessonPane& pane = window.page().lesson;
   const auto is_over = [&](const Observation&) { return pane.deed >= (*pane.plans)[pane.step].deeds.size(); };
   window.wait([&](const Observation&) { return pane.asks; });
@@ -222,8 +223,8 @@ TEST(Exports, StayInTheirFolderWhateverTheSessionNames) {
     actions.export_folder = (home / "a" / "exports").string();
     CommandQueue following;
     CommandContext context{window.state, figures, now, following, actions, 1.0};
-    run_window_command(context, {"export", R"({"panel": "race", "formats": ["csv"]})"});
-    run_window_command(context, {"export", R"({"all": true, "formats": ["csv"]})"});
+    run_window_command(context, {"export", R"({"panel": "race", "formats": ["csv"]})"_json});
+    run_window_command(context, {"export", R"({"all": true, "formats": ["csv"]})"_json});
     std::size_t files = 0;
     for (const auto& entry : fs::recursive_directory_iterator(home)) {
       files += entry.is_regular_file();

@@ -163,7 +163,7 @@ struct PageAndRun {
 
   PageAndRun() {
     turned.box.request(0);
-    seen = send({"step", R"({"count": 6})"});
+    seen = send({"step", R"({"count": 6})"_json});
     frame();
   }
   std::shared_ptr<const Observation> send(const Command& command) {
@@ -191,7 +191,7 @@ TEST(Undo, OneOrderOfTimeForZoomAndFreeze) {
   PageAndRun both;
   both.page.plots["training_loss"].x = Range{1, 2};
   both.frame();
-  both.send({"freeze", R"({"part": "head"})"});
+  both.send({"freeze", R"({"part": "head"})"_json});
   EXPECT_TRUE(both.act(true));
   EXPECT_TRUE(both.page.plots["training_loss"].x) << "the freeze is younger";
   EXPECT_TRUE(both.turned.worker.run().recipe().commands.empty());
@@ -202,8 +202,8 @@ TEST(Undo, OneOrderOfTimeForZoomAndFreeze) {
 
 TEST(Undo, WhatTheRunForgetsOrRefusesLeavesNothingToUndo) {
   for (const Command& command :
-       {Command("rewind", R"({"by": 1})"), Command("skip"), Command("reset"), Command("load", R"({"preset": "tiny"})"),
-        Command("set", R"({"key": "no", "to": 1})")}) {
+       {Command("rewind", R"({"by": 1})"_json), Command("skip"), Command("reset"),
+        Command("load", R"({"preset": "tiny"})"_json), Command("set", R"({"key": "no", "to": 1})"_json)}) {
     PageAndRun both;
     both.page.selection.head = 1;
     both.frame();
@@ -241,25 +241,25 @@ TEST(Undo, AnySequenceGoesBackToTheFirstStateAndForwardToTheLast) {
           both.send(SetNumber{"layers.1.ska.K", double(below(4))});
           break;
         case 5:
-          both.send({"freeze", below(2) == 0 ? R"({"part": "head"})" : R"({"part": "1 ska", "on": false})"});
+          both.send({"freeze", below(2) == 0 ? R"({"part": "head"})"_json : R"({"part": "1 ska", "on": false})"_json});
           break;
         case 6:
-          both.send({"probe", nlohmann::json{{"index", below(9)}}.dump()});
+          both.send({"probe", nlohmann::json{{"index", below(9)}}});
           break;
         case 7:
-          both.send({"probe_sequence", nlohmann::json{{"at", below(5)}, {"token", below(9)}}.dump()});
+          both.send({"probe_sequence", nlohmann::json{{"at", below(5)}, {"token", below(9)}}});
           break;
         case 8:
-          both.send(SwitchMode{mode, below(2) == 0});
+          both.send(mode_off(mode, below(2) == 0));
           break;
         case 9:
           both.send({"surgery"});
           break;
         case 10:
-          both.send({"override", nlohmann::json{{"key", "gamma"}, {"to", 1 + share}}.dump()});
+          both.send({"override", nlohmann::json{{"key", "gamma"}, {"to", 1 + share}}});
           break;
         default:
-          for (const bool is_live : {true, true, false}) both.send(MoveMode{mode, {share, 0.1 * below(5)}, is_live});
+          for (const bool is_live : {true, true, false}) both.send(drag_mode(mode, {share, 0.1 * below(5)}, is_live));
       }
       both.frame();
       if (below(4) == 0 && both.act(true) && below(2) == 0) both.act(false);

@@ -15,7 +15,6 @@
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
-#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 #include "views/page/page.h"
 
@@ -31,11 +30,11 @@ struct WindowCommandsTest : testing::Test {
 
   void run(const std::string& name, const std::string& value = "{}") {
     CommandContext context{page, figures, observation, engine, actions, 1.0};
-    run_window_command(context, {name, value});
+    run_window_command(context, {name, nlohmann::json::parse(value)});
   }
   std::string followed() {
     std::string text;
-    for (const Command& command : engine.take()) text += command.name + " " + value_of(command).dump() + "\n";
+    for (const Command& command : engine.take()) text += command.name + " " + command.value.dump() + "\n";
     return text;
   }
 };
@@ -646,7 +645,7 @@ TEST_F(WindowCommandsTest, ANoteIsTypedInThePalette) {
   EXPECT_EQ(followed(), "note {\"number\":1,\"text\":\"\"}\n") << "which takes it away";
   const std::optional<Command> key = command_for({.key = "W"});
   ASSERT_TRUE(key);
-  EXPECT_EQ(key->name + " " + key->value, R"(palette {"text": "note text=\"\""})");
+  EXPECT_EQ(key->name + " " + key->value.dump(), R"(palette {"text":"note text=\"\""})");
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_F(WindowDeviceLoss, IsSaidAndThePageIsDrawnOnAndWhatWasKeptCanBeWrittenAndT
   EXPECT_FALSE(now_->model.layers.empty()) << "the page keeps what it showed";
 
   const fs::path file = folder_ / "kept.safetensors";
-  session_.send({"save", nlohmann::json{{"path", file.string()}}.dump()});
+  session_.send({"save", nlohmann::json{{"path", file.string()}}});
   ASSERT_TRUE(draws_until([&] { return says("snapshot written"); }));
   EXPECT_TRUE(says("the device no longer answers; the last saved state is that of step"));
   const Snapshot kept = read_snapshot(file);
@@ -93,8 +93,8 @@ TEST_F(WindowDeviceLoss, IsSaidAndThePageIsDrawnOnAndWhatWasKeptCanBeWrittenAndT
   EXPECT_LE(kept.step, 25);
   EXPECT_EQ(kept.checksum, checksum_at(kept.step));
 
-  session_.send({"device", R"({"name": "cpu"})"});
-  session_.send({"run", "{}"});
+  session_.send({"device", R"({"name": "cpu"})"_json});
+  session_.send({"run"});
   EXPECT_TRUE(draws_until([&] { return now_->step > 30 && now_->device.starts_with("CPU"); }));
 }
 

@@ -2,22 +2,16 @@
 #pragma once
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/recipe/command.h"
 
 namespace afterglow {
 
-using CommandField = std::pair<const char*, std::variant<std::int64_t, double, bool, std::string>>;
-
-/// {"key": "learning_rate", "to": 0.001} from its fields.
-std::string command_value(const std::vector<CommandField>& fields);
-
 class CommandQueue {
  public:
-  void send(std::string name, const std::vector<CommandField>& fields = {}) {
-    commands_.push_back({std::move(name), command_value(fields)});
+  void send(std::string name, nlohmann::json fields = nullptr) {
+    commands_.emplace_back(std::move(name), std::move(fields));
   }
   void send(Command command) { commands_.push_back(std::move(command)); }
   std::vector<Command> take() { return std::exchange(commands_, {}); }

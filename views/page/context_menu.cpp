@@ -21,7 +21,7 @@ json target_of(const MenuState& menu) {
 }
 
 MenuItem item(std::string title, std::string keys, const char* command, const json& value, bool is_on = false) {
-  return {std::move(title), std::move(keys), {command, value.dump()}, is_on};
+  return {std::move(title), std::move(keys), {command, value}, is_on};
 }
 
 void add_scale(std::vector<MenuItem>& items, const json& target, const char* axis, Scale now) {

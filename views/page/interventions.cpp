@@ -50,10 +50,9 @@ double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& ro
                                         is_selected ? (is_off ? "Switches this head on" : "Switches this head off")
                                                     : "Selects head " + std::to_string(h));
     if (chip.clicked && is_selected) {
-      frame.commands.send("head_off",
-                          {{"layer", std::int64_t{head.layer}}, {"head", std::int64_t{h}}, {"off", !is_off}});
+      frame.commands.send("head_off", {{"layer", head.layer}, {"head", h}, {"off", !is_off}});
     } else if (chip.clicked) {
-      frame.commands.send("select", {{"head", std::int64_t{h}}, {"all_heads", false}});
+      frame.commands.send("select", {{"head", h}, {"all_heads", false}});
     }
     right = chip.left;
   }
@@ -68,8 +67,8 @@ double draw_mode_switch(Frame& frame, int layer, int head, std::size_t modes, co
   const auto off = std::count(is_off.begin(), is_off.end(), true);
   row_text(frame.look, canvas, row, "modes off", {body_size, FontFace::regular, theme.dim, Anchor::start});
   const std::string text = std::to_string(off) + " of " + std::to_string(modes);
-  command_chip(frame, {"mode_off", {{"layer", std::int64_t{layer}}, {"head", std::int64_t{head}}, {"off", off == 0}}},
-               "modes", row.right(), row, text, off > 0,
+  command_chip(frame, {"mode_off", {{"layer", layer}, {"head", head}, {"off", off == 0}}}, "modes", row.right(), row,
+               text, off > 0,
                off > 0 ? "Switches all modes on" : "Switches all modes off; right click a dot to switch one mode");
   return row.height;
 }
@@ -141,15 +140,11 @@ double draw_interference(Frame& frame, const Rect& area) {
     Setting setting = knob;
     setting.key = "override " + knob.key;
     y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
-      std::vector<CommandField> fields{{"layer", std::int64_t{trained->layer}}, {"to", value}};
-      if (knob.key == "token") {
-        fields.emplace_back("tokens", static_cast<std::int64_t>(token));
-      } else {
-        fields.emplace_back("key", knob.key);
-      }
-      if (knob.key == "gamma" || knob.key == "eta") fields.emplace_back("head", std::int64_t{trained->head});
-      if (is_live) fields.emplace_back("live", true);
-      frame.commands.send(knob.key == "token" ? "mask" : "override", fields);
+      const bool is_of_token = knob.key == "token";
+      nlohmann::json fields{{"layer", trained->layer}, {"to", value}, {"live", is_live}};
+      fields[is_of_token ? "tokens" : "key"] = is_of_token ? nlohmann::json(token) : nlohmann::json(knob.key);
+      if (knob.key == "gamma" || knob.key == "eta") fields["head"] = trained->head;
+      frame.commands.send(is_of_token ? "mask" : "override", fields);
     });
   }
   ImGui::PopID();

@@ -196,7 +196,7 @@ void draw_question(Frame& frame, Column& column) {
     const std::string_view tag = is_right ? "correct" : is_vote ? "your vote" : "";
     constexpr std::array ids{"choice 1", "choice 2", "choice 3"};
     if (column.choice(ids[i], std::to_string(number), question.choices[i], tag, color, is_right, is_vote) && pane.asks)
-      frame.commands.send("lesson", {{"answer", std::int64_t{number}}});
+      frame.commands.send("lesson", {{"answer", number}});
   }
   const bool is_decided = asked(pane) == Asked::decided;
   column.text(lesson_phrase(hint_of(pane, question.choices.size(), asked(pane)),
@@ -323,12 +323,12 @@ void draw_foot(Frame& frame, const Rect& area) {
     return pressed.clicked;
   };
   if (press("lesson back", "←", is_first ? ButtonKind::dim : ButtonKind::normal, "Back  Page Up"))
-    frame.commands.send("lesson", {{"by", std::int64_t{-1}}});
+    frame.commands.send("lesson", {{"by", -1}});
   if (press("lesson again", "Again", ButtonKind::normal,
             "Restarts this step from exactly the same state  Shift Page Up"))
     frame.commands.send("lesson", {{"again", true}});
   if (press("lesson on", "Next →", is_last ? ButtonKind::dim : ButtonKind::primary, "Next step  Page Down"))
-    frame.commands.send("lesson", {{"by", std::int64_t{1}}});
+    frame.commands.send("lesson", {{"by", 1}});
   x = area.right() - button_width(frame, "Close", Icon::none);
   if (press("lesson close", "Close", ButtonKind::quiet, "Ends the lesson; the run stays unchanged"))
     frame.commands.send("lesson", {{"close", true}});
@@ -348,7 +348,7 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
   const double left = row_text(frame.look, canvas, row, pane.lesson->title + " · " + place_of(frame.state),
                                {tiny_size, FontFace::semibold, theme.dim, Anchor::start});
   const Rect rest{row.x + left, row.y, row.width - left, row.height};
-  if (press_area("slide on", rest).clicked) frame.commands.send("lesson", {{"by", std::int64_t{1}}});
+  if (press_area("slide on", rest).clicked) frame.commands.send("lesson", {{"by", 1}});
   row_text(frame.look, canvas, rest, key,
            {tiny_size, FontFace::regular, is_over(pane) ? theme.dim : theme.accent, Anchor::end});
 }

@@ -17,9 +17,7 @@ const std::string slider_prefix = "lesson ";
 /// Sends the number through the lesson, while it is dragged or at its end, so that it also works with locked controls.
 void send_number(Frame& frame, const LessonNumber& number, double value, bool is_live) {
   frame.state.lesson.values[number.name] = value;
-  std::vector<CommandField> fields{{"number", number.name}, {"to", value}};
-  if (is_live) fields.emplace_back("live", true);
-  frame.commands.send("lesson", fields);
+  frame.commands.send("lesson", {{"number", number.name}, {"to", value}, {"live", is_live}});
 }
 
 /// The arrow keys change this number if it is the chosen slider.

@@ -194,7 +194,7 @@ void accept(PageState& state, CommandQueue& commands) {
   }
   const std::optional<json> value = line.is_ready ? example : typed_value(typed.value, example);
   if (!value) return;
-  const Command command{line.name, value->dump()};
+  const Command command{line.name, *value};
   close(state);
   commands.send(command);
 }

@@ -46,8 +46,8 @@ double draw_layer(Frame& frame, int index, const Rect& area) {
     hint_box(frame, box, hint);
   }
   if (press.clicked) {
-    frame.commands.send("select", {{"layer", std::int64_t{index}}});
-    if (layer.state_bytes > 0) frame.commands.send("trace", {{"layer", std::int64_t{index}}});
+    frame.commands.send("select", {{"layer", index}});
+    if (layer.state_bytes > 0) frame.commands.send("trace", {{"layer", index}});
   }
   return frame.px(31);
 }
@@ -136,7 +136,7 @@ double draw_comparison(Frame& frame, const Rect& area) {
     if (same != b.settings.end()) fact(setting.label, setting.value, same->value);
   }
   double right = area.right();
-  const auto chip = [&](const ChipCommand& sent, const char* label, const char* hint, bool is_on = false) {
+  const auto chip = [&](const Command& sent, const char* label, const char* hint, bool is_on = false) {
     right = command_chip(frame, sent, label, right, {area.x, y + frame.px(4), area.width, frame.px(26)}, label, is_on,
                          hint) -
             frame.px(4);

@@ -1,7 +1,6 @@
 // The state of the run, and notes about events.
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
@@ -25,18 +24,9 @@ std::string speed_text(double steps_per_second) {
          " steps/s";
 }
 
-/// "stops when held-out accuracy > 0.9", where the run's recipe says so.
+/// "stops when held-out accuracy > 0.9"
 std::string armed_stop(const Observation& o) {
-  if (o.recipe.find("stop_when") == std::string::npos) return "";
-  const nlohmann::json recipe = nlohmann::json::parse(o.recipe, nullptr, false);
-  if (!recipe.is_object()) return "";
-  for (const nlohmann::json& command : recipe.value("commands", nlohmann::json::array())) {
-    const std::string condition = command.value("name", "") == "stop_when"
-                                      ? command.value("value", nlohmann::json::object()).value("condition", "")
-                                      : "";
-    if (!condition.empty()) return "stops when " + in_words(parse_condition(condition, "stop_when"));
-  }
-  return "";
+  return o.stop_when.empty() ? "" : "stops when " + in_words(parse_condition(o.stop_when, "stop_when"));
 }
 
 /// Returns whether the user clicked the note away.

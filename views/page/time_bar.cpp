@@ -153,7 +153,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
       draw_token_note(frame, canvas, t, chip, t == under);
     }
   }
-  if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", std::int64_t{under}}});
+  if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", under}});
   if (press.started) frame.state.time_focus = TimeFocus::tokens;
   if (!has_present_answers(frame)) return;
   draw_answer(frame, answers_after(frame, static_cast<std::size_t>(selected)),

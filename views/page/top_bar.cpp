@@ -76,7 +76,7 @@ void draw_tab(const Frame& frame, const Workspace& page, const Rect& box, bool i
   if (is_present) canvas.fill_rect({box.x, box.bottom() - frame.px(2), box.width, frame.px(2)}, 0, theme.accent);
   if (press.hovered)
     hint_box(frame, box, std::string(page.question) + (why.empty() ? "" : " " + why + " A click shows a preset."));
-  if (press.clicked) frame.commands.send("workspace", {{"name", std::string(page.id)}});
+  if (press.clicked) frame.commands.send("workspace", {{"name", page.id}});
 }
 
 /// The name of each group above its pages; a group without a page for the model says so once.
@@ -133,8 +133,7 @@ double draw_speed(Frame& frame, double right, const Rect& row) {
                            std::string("; a click or − makes it slower, + faster");
   if (button(frame, "speed", x, row, label, Icon::none, ButtonKind::normal, hint).clicked) {
     const bool is_slowest = limit > 0 && limit <= 1;
-    is_slowest ? frame.commands.send("speed", {{"to", std::int64_t{0}}})
-               : frame.commands.send("speed", {{"by", std::int64_t{-1}}});
+    is_slowest ? frame.commands.send("speed", {{"to", 0}}) : frame.commands.send("speed", {{"by", -1}});
   }
   return x;
 }

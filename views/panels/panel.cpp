@@ -53,10 +53,9 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
     const bool ends = text.ends_with('.') || text.ends_with('?');
     text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
   }
-  if (panel.kind->asks.command.empty() || frame.state.is_locked) return void(draw_sentence(frame, text, area));
-  const auto& [name, value, title] = panel.kind->asks;
-  if (draw_offer(frame, text, area, title, panel.kind->about))
-    frame.commands.send({std::string(name), std::string(value)});
+  const auto& [command, title] = panel.kind->asks;
+  if (title.empty() || frame.state.is_locked) return void(draw_sentence(frame, text, area));
+  if (draw_offer(frame, text, area, title, panel.kind->about)) frame.commands.send(command);
 }
 
 int shown_figure(const Frame& frame, const Panel& panel, std::size_t figures) {
@@ -71,8 +70,8 @@ double draw_figure_chip(Frame& frame, const Panel& panel, const std::vector<Figu
   const int shown = shown_figure(frame, panel, figures.size());
   const std::string label = shown < 0 ? "all plots" : figures[static_cast<std::size_t>(shown)].title;
   const std::int64_t next = shown + 1 < static_cast<int>(figures.size()) ? shown + 1 : -1;
-  return command_chip(frame, {"show", {{"panel", std::string(panel.kind->id)}, {"figure", next}}}, "which", right, row,
-                      label, shown >= 0, "Switches between all plots and each plot alone");
+  return command_chip(frame, {"show", {{"panel", panel.kind->id}, {"figure", next}}}, "which", right, row, label,
+                      shown >= 0, "Switches between all plots and each plot alone");
 }
 
 void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
@@ -85,9 +84,9 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   const double title = std::min(wanted, row.width - frame.px(24));
   const Rect title_row{row.x, row.y, title + frame.px(1), row.height};
   const double left = title_row.right() + frame.px(7);
-  const ChipCommand maximise{"maximise", {{"panel", std::string(panel.kind->id)}}};
+  const Command maximise{"maximise", {{"panel", panel.kind->id}}};
   const double enlarge =
-      command_chip(frame, is_alone ? ChipCommand{"restore", {}} : maximise, "enlarge", row.right(), row, "", false,
+      command_chip(frame, is_alone ? Command{"restore"} : maximise, "enlarge", row.right(), row, "", false,
                    is_alone ? "Back to all panels  Esc" : "Enlarge  Enter", is_alone ? Icon::shrink : Icon::enlarge);
   const auto rest = [&](double right) { return Rect{left, row.y, std::max(0.0, right - left), row.height}; };
   double right = draw_figure_chip(frame, panel, figures, enlarge, rest(enlarge));
@@ -97,7 +96,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
            {title < wanted ? title_size * std::max(0.7, 0.92 * title / wanted) : title_size, FontFace::semibold,
             theme.text, Anchor::start});
   const Press press = press_area("header", {row.x, row.y, std::max(1.0, right - row.x), row.height});
-  if (press.double_clicked) frame.commands.send(maximise.name, maximise.fields);
+  if (press.double_clicked) frame.commands.send(maximise);
   // Without a figure the sentence is shown in its place. What does not fit is in the hint.
   if (const Rect text = rest(right - frame.px(8)); !figures.empty()) {
     const auto is_here = [&](const RunNote& note) {
@@ -118,7 +117,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 void open_menu_on_right_click(Frame& frame, const Panel& panel) {
   if (!ImGui::IsMouseReleased(1) || frame.state.right_click_is_taken) return;
   if (is_dragged(frame, 1)) return;
-  frame.commands.send("menu", {{"panel", std::string(panel.kind->id)}});
+  frame.commands.send("menu", {{"panel", panel.kind->id}});
 }
 
 }  // namespace
@@ -174,18 +173,18 @@ ChipResult header_chip(const Frame& frame, const char* id, double right, const R
   return {box.x - frame.px(2), press.clicked};
 }
 
-double command_button(const Frame& frame, double right, const Rect& row, const ChipCommand& command,
-                      std::string_view label, Icon icon, ButtonKind kind, std::string_view hint) {
+double command_button(const Frame& frame, double right, const Rect& row, const Command& command, std::string_view label,
+                      Icon icon, ButtonKind kind, std::string_view hint) {
   const double x = right - button_width(frame, label, icon);
   if (button(frame, (command.name + std::string(label)).c_str(), x, row, label, icon, kind, hint).clicked)
-    frame.commands.send(command.name, command.fields);
+    frame.commands.send(command);
   return x;
 }
 
-double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
+double command_chip(const Frame& frame, const Command& command, const char* id, double right, const Rect& row,
                     std::string_view label, bool is_on, std::string_view hint, Icon icon) {
   const ChipResult chip = header_chip(frame, id, right, row, label, is_on, hint, icon);
-  if (chip.clicked) frame.commands.send(command.name, command.fields);
+  if (chip.clicked) frame.commands.send(command);
   return chip.left;
 }
 
@@ -273,17 +272,16 @@ void interfere(Frame& frame, const PlotResponse& response) {
   const auto there = selection_of(frame, response.drag ? response.drag->mode : response.switched_mode);
   const auto mode = there ? meant_mode(frame.seen(), *there) : std::nullopt;
   if (!mode) return;
-  if (!response.drag) return frame.commands.send(SwitchMode{mode->name, !mode->is_off});
+  if (!response.drag) return frame.commands.send(mode_off(mode->name, !mode->is_off));
   const double scale =
       mlp_is_selected(frame.seen(), *there) ? 1 : shown_scale(*seen_head(frame.seen(), *there), *there);
   if (!(std::abs(scale) > 0)) return;
-  frame.commands.send(
-      MoveMode{mode->name,
-               {std::clamp(response.drag->x / scale, -4.0, 4.0), std::clamp(response.drag->y / scale, -4.0, 4.0)},
-               !response.drag->is_over});
+  frame.commands.send(drag_mode(
+      mode->name, {std::clamp(response.drag->x / scale, -4.0, 4.0), std::clamp(response.drag->y / scale, -4.0, 4.0)},
+      !response.drag->is_over));
   // The readout is that of the dragged mode.
   if (frame.state.selection.mode != there->mode)
-    frame.commands.send("select", {{"layer", std::int64_t{there->layer}}, {"mode", std::int64_t{there->mode}}});
+    frame.commands.send("select", {{"layer", there->layer}, {"mode", there->mode}});
 }
 
 /// The path of training: a click on a recorded step rewinds to it.
@@ -312,8 +310,8 @@ void handle_mode_response(Frame& frame, const PlotResponse& response) {
   const Selection& now = frame.state.selection;
   if (const auto there = selection_of(frame, response.clicked_mode)) {
     const bool is_chosen = *there == now;
-    std::vector<CommandField> fields{{"mode", std::int64_t{is_chosen ? -1 : there->mode}}};
-    if (there->layer != now.layer) fields.emplace_back("layer", std::int64_t{there->layer});
+    nlohmann::json fields{{"mode", is_chosen ? -1 : there->mode}};
+    if (there->layer != now.layer) fields["layer"] = there->layer;
     frame.commands.send("select", fields);
   }
   interfere(frame, response);

@@ -50,14 +50,10 @@ struct ChipResult {
 };
 ChipResult header_chip(const Frame& frame, const char* id, double right, const Rect& row, std::string_view label,
                        bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
-struct ChipCommand {
-  std::string name;
-  std::vector<CommandField> fields;
-};
 /// A button, or a switch, that ends at `right` and sends a command when it is clicked; returns its left edge.
-double command_button(const Frame& frame, double right, const Rect& row, const ChipCommand& command,
-                      std::string_view label, Icon icon, ButtonKind kind, std::string_view hint);
-double command_chip(const Frame& frame, const ChipCommand& command, const char* id, double right, const Rect& row,
+double command_button(const Frame& frame, double right, const Rect& row, const Command& command, std::string_view label,
+                      Icon icon, ButtonKind kind, std::string_view hint);
+double command_chip(const Frame& frame, const Command& command, const char* id, double right, const Rect& row,
                     std::string_view label, bool is_on, std::string_view hint = {}, Icon icon = Icon::none);
 
 /// Clicks and hovers on a mode's dot: selects it, or shows its numbers. A drag moves the mode, a right click switches

@@ -14,7 +14,7 @@ double draw_earlier_runs(Frame& frame, double right, const Rect& row) {
   static constexpr std::array<const char*, earlier_runs_names.size()> labels{"earlier runs", "runs in colour",
                                                                              "this run only", "seeds"};
   const auto next = static_cast<EarlierRuns>((static_cast<std::size_t>(now) + 1) % earlier_runs_names.size());
-  return command_chip(frame, {"select", {{"earlier", std::string(name_of(next))}}}, "earlier", right, row,
+  return command_chip(frame, {"select", {{"earlier", name_of(next)}}}, "earlier", right, row,
                       labels[static_cast<std::size_t>(now)], now != EarlierRuns::hidden,
                       "Shows earlier runs and what a change replaced in grey, in colour, not at all, or the "
                       "runs of other seeds as mean and spread");
@@ -36,8 +36,8 @@ double draw_training_controls(Frame& frame, const Rect& row) {
   const auto at = std::ranges::find(averagings, now);
   const Averaging next = at == averagings.end() || at + 1 == averagings.end() ? averagings.front() : *(at + 1);
   const double left =
-      command_chip(frame, {"select", {{"smoothing", next.smoothing}, {"window", std::int64_t{next.window}}}},
-                   "smoothing", row.right(), row, label, false,
+      command_chip(frame, {"select", {{"smoothing", next.smoothing}, {"window", next.window}}}, "smoothing",
+                   row.right(), row, label, false,
                    "Exponential average with bias correction (0.9, 0.98), mean of the last 50 steps, or off. The raw "
                    "curve stays visible.");
   return draw_earlier_runs(frame, left, {row.x, row.y, left - row.x, row.height});

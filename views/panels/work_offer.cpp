@@ -15,8 +15,8 @@ constexpr double long_seconds = 8, minute = 60, short_whole = 10 * minute, row_h
 
 void offer(Frame& frame, const AnalysisWork& work, double part, const std::string& label, const Rect& row,
            double& right) {
-  right = command_button(frame, right, row, {"measure", {{"analysis", std::string(work.name)}, {"part", part}}}, label,
-                         Icon::none, ButtonKind::normal,
+  right = command_button(frame, right, row, {"measure", {{"analysis", work.name}, {"part", part}}}, label, Icon::none,
+                         ButtonKind::normal,
                          "Measures " + (part < 1 ? number_text(100 * part, 2) + " % of it" : "all of it")) -
           frame.px(6);
 }

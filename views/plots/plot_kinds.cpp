@@ -26,10 +26,8 @@ PlotKind kind_of(const PlotRow& row, const nlohmann::json& info) {
   kind.steps_figures = info.value("steps_figures", false);
   kind.needs_model = info.value("needs_model", true);
   kind.followed = row.followed;
-  if (const auto asks = info.find("asks"); asks != info.end()) {
-    const auto part = [&](std::size_t i) { return std::string_view((*asks)[i].get_ref<const std::string&>()); };
-    kind.asks = {part(0), part(1), part(2)};
-  }
+  if (const auto asks = info.find("asks"); asks != info.end())
+    kind.asks = {{(*asks)[0], (*asks)[1]}, (*asks)[2].get_ref<const std::string&>()};
   kind.former_id = text("former_id");
   return kind;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/recipe/command.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {
@@ -15,9 +16,10 @@ struct FigureSize {
   double width = 280, height = 150;
 };
 
-/// The command that starts what a plot shows, offered while it is empty; without a name it needs none.
+/// The command that starts what a plot shows, offered while it is empty; without a title it needs none.
 struct PlotAsks {
-  std::string_view command, value, title;
+  Command command;
+  std::string_view title;
 };
 
 /// One kind of plot; its figures are pure functions of observation and selection. Its formula card is the one with its

@@ -21,7 +21,7 @@ inline std::optional<Command> same_sequence(const Observation& first, const Obse
   };
   const std::vector<int> wanted = ids(first), present = ids(second);
   if (wanted.empty() || present.empty() || wanted == present) return std::nullopt;
-  return Command{"probe_sequence", nlohmann::json{{"tokens", wanted}}.dump()};
+  return Command{"probe_sequence", {{"tokens", wanted}}};
 }
 
 }  // namespace afterglow

@@ -74,7 +74,7 @@ void draw_pinned_card(Frame& frame) {
   over.fill_rect(area, frame.px(5), press.hovered ? frame.look.theme->hairline : frame.look.theme->raised);
   row_text(frame.look, over, area, "Copy formula",
            {small_size, FontFace::regular, frame.look.theme->text, Anchor::middle});
-  if (press.clicked) frame.commands.send("copy", {{"what", std::string("formula")}, {"card", frame.state.card.pinned}});
+  if (press.clicked) frame.commands.send("copy", {{"what", "formula"}, {"card", frame.state.card.pinned}});
   ImGui::End();
 }
 

@@ -148,10 +148,10 @@ void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry
     response.switched_mode = response.hovered_mode;
     return;
   }
-  std::vector<CommandField> fields{{"plot", figure.id}};
+  nlohmann::json fields{{"plot", figure.id}};
   if (geometry.plot.contains(mouse)) {
-    fields.emplace_back("x", geometry.x.to_data(mouse.x));
-    fields.emplace_back("y", geometry.y.to_data(mouse.y));
+    fields["x"] = geometry.x.to_data(mouse.x);
+    fields["y"] = geometry.y.to_data(mouse.y);
   }
   frame.commands.send("menu", fields);
 }

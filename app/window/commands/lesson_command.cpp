@@ -25,11 +25,7 @@ void set_number(CommandContext& context, const nlohmann::json& value) {
   if (!is_there) throw Error(ExitCode::bad_input, "this step of the lesson has no number \"" + name + "\"");
   Command command = command_of(name, get_number(value, "to", std::nullopt, -1e300, 1e300, where));
   if (find_command(command.name)->target == CommandTarget::window) return run_window_command(context, command);
-  if (get_bool(value, "live", false, where)) {
-    nlohmann::json fields = nlohmann::json::parse(command.value);
-    fields["live"] = true;
-    command.value = fields.dump();
-  }
+  if (get_bool(value, "live", false, where)) command.value["live"] = true;
   context.engine.send(std::move(command));
 }
 

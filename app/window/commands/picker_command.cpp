@@ -58,7 +58,7 @@ PickerEntry entry_of(const Preset& preset, const Observation& now) {
                     .sentence = preset.about.empty() ? preset.title : preset.about,
                     .words = preset.title + " " + preset.task,
                     .picture = preset.picture,
-                    .command = {"load", json{{"preset", preset.name}}.dump()}};
+                    .command = {"load", {{"preset", preset.name}}}};
   if (preset.picture.empty()) return entry;
   entry.size = grouped_number(json::parse(preset.picture).value("parameters", std::int64_t{0})) + " parameters";
   const double steps = parse_recipe(preset.text, preset.name).training.steps;
@@ -75,7 +75,7 @@ PickerEntry entry_of(const Lesson& lesson, const std::string& name_or_path) {
   entry.words = name_or_path + " lesson";
   entry.size = std::to_string(lesson.steps.size()) + (lesson.steps.size() == 1 ? " step" : " steps");
   if (minutes) entry.time = minutes->text + " min";
-  entry.command = {"lesson", json{{"open", name_or_path}}.dump()};
+  entry.command = {"lesson", {{"open", name_or_path}}};
   return entry;
 }
 
@@ -108,14 +108,13 @@ PickerEntry entry_of(const Table& table) {
                      .sentence = table.about,
                      .size = std::to_string(names.size()) + (names.size() == 1 ? " model" : " models"),
                      .words = table.name + " table paper",
-                     .command = {"compare", json{{"presets", names}}.dump()}};
+                     .command = {"compare", {{"presets", names}}}};
 }
 
 PickerEntry entry_of_file(const std::filesystem::path& path, PickerSection section) {
   PickerEntry entry{.section = section, .name = path.filename().string(), .sentence = path.parent_path().string()};
   const bool is_lesson = path.extension() == ".md";
-  entry.command = is_lesson ? Command{"lesson", json{{"open", path.string()}}.dump()}
-                            : Command{"load", json{{"path", path.string()}}.dump()};
+  entry.command = {is_lesson ? "lesson" : "load", {{is_lesson ? "open" : "path", path.string()}}};
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   if (!error) entry.size = bytes_text(static_cast<std::int64_t>(bytes));
@@ -145,7 +144,7 @@ PickerEntry entry_of_folder(const std::filesystem::path& folder, const std::stri
   return PickerEntry{.section = PickerSection::files,
                      .name = name,
                      .sentence = "folder",
-                     .command = {"presets", json{{"folder", folder.string()}}.dump()},
+                     .command = {"presets", {{"folder", folder.string()}}},
                      .is_folder = true};
 }
 
@@ -199,14 +198,12 @@ void open_picker(CommandContext& context, const json& value) {
 }
 
 void note_recent(PageState& page, const Command& load) {
-  const json value = json::parse(load.value, nullptr, false);
-  if (!value.is_object()) return;
   std::string name;
   for (const char* key : {"preset", "path"}) {
-    if (value.contains(key) && value[key].is_string()) name = value[key].get<std::string>();
+    if (load.value.contains(key) && load.value[key].is_string()) name = load.value[key].get<std::string>();
   }
   if (name.empty()) return;
-  if (value.contains("path")) {
+  if (load.value.contains("path")) {
     std::error_code error;
     const std::filesystem::path whole = std::filesystem::absolute(name, error);
     if (!error) name = whole.string();

@@ -133,7 +133,7 @@ void play(CommandContext& context, const json& value) {
   const bool is_of_tokens = moves_tokens(context);
   if (speed < 0) return go_left(context, {{"count", -speed}});
   if (speed > 0 && is_of_tokens) return go_right(context, {{"count", speed}});
-  if (speed > 1) context.engine.send("speed", {{"by", std::int64_t{1}}});
+  if (speed > 1) context.engine.send("speed", {{"by", 1}});
   context.engine.send(speed > 0 ? "run" : "pause");
 }
 

@@ -76,17 +76,15 @@ void run_view(CommandContext& context, const json& view) {
   PlotState zoomed;
   zoom_to(zoomed, view);  // rejects invalid values before anything changes
   if (!plot.empty()) zoom_to(page.plots[plot], view);
-  run_window_command(
-      context,
-      {"workspace", json{{"name", get_string(view, "page", std::string(home_of(panel).id), the_view)}}.dump()});
+  run_window_command(context,
+                     {"workspace", {{"name", get_string(view, "page", std::string(home_of(panel).id), the_view)}}});
   page.maximised = get_bool(view, "enlarged", false, the_view) ? panel : "";
   page.shown_figure[panel] = static_cast<int>(get_integer(view, "figure", -1, -1, 63, the_view));
   page.focused_panel = panel;
   page.focused_plot = plot;
   page.selection = Selection{};
-  const json selection = view.value("selection", json::object());
-  run_window_command(context, {"select", selection.dump()});
-  if (page.selection.layer >= 0) context.engine.send("trace", {{"layer", std::int64_t{page.selection.layer}}});
+  run_window_command(context, {"select", view.value("selection", json::object())});
+  if (page.selection.layer >= 0) context.engine.send("trace", {{"layer", page.selection.layer}});
 }
 
 }  // namespace afterglow

@@ -88,7 +88,7 @@ void maximise(CommandContext& context, const json& value) {
 }
 
 void race(CommandContext& context, const json& value) {
-  if (!value.empty()) context.engine.send(Command{"influence", json{{"race", value}}.dump()});
+  if (!value.empty()) context.engine.send("influence", {{"race", value}});
   context.page.workspace = "race";
   context.page.maximised.clear();
 }
@@ -335,16 +335,15 @@ std::optional<MeantMode> mode_of_keys(CommandContext& context) {
 }
 
 void switch_mode(CommandContext& context, const json&) {
-  if (const auto mode = mode_of_keys(context)) context.engine.send(SwitchMode{mode->name, !mode->is_off});
+  if (const auto mode = mode_of_keys(context)) context.engine.send(mode_off(mode->name, !mode->is_off));
 }
 
 void nudge_mode(CommandContext& context, const json& value) {
   const auto mode = mode_of_keys(context);
   if (!mode) return;
   const auto moved = [](double from, double by) { return std::clamp(from + by, -4.0, 4.0); };
-  context.engine.send(MoveMode{mode->name,
-                               {moved(mode->value.real(), number(value, "re", 0, -4, 4)),
-                                moved(mode->value.imag(), number(value, "im", 0, -4, 4))}});
+  context.engine.send(drag_mode(mode->name, {moved(mode->value.real(), number(value, "re", 0, -4, 4)),
+                                             moved(mode->value.imag(), number(value, "im", 0, -4, 4))}));
 }
 
 void slider(CommandContext& context, const json& value) {
@@ -554,8 +553,7 @@ std::vector<std::string_view> handled_window_commands() {
 
 void run_window_command(CommandContext& context, const Command& command) {
   try {
-    json value = parse_json(command.value, "the value of \"" + command.name + "\"");
-    if (!value.is_object()) throw Error(ExitCode::bad_input, "the value of \"" + command.name + "\" must be an object");
+    json value = command.value;
     use_present_ids(value);
     for (const Handler& handler : handlers) {
       if (handler.name == command.name) handler.run(context, value);

@@ -47,18 +47,16 @@ InspectionSetup InspectionEditor::changed(const Command& command, const Spectra*
   if (inspector_ == nullptr)
     throw Error(ExitCode::bad_input, command.name, ": a forecast has no tokens to change; choose another window");
   InspectionSetup setup = now();
-  const bool is_text = std::holds_alternative<std::monostate>(command.typed);
-  const nlohmann::json value = is_text ? parse_json(command.value, "the value of " + command.name) : nlohmann::json();
   if (command.name == "probe_sequence") {
-    setup = with_tokens(command, value, numbered);
+    setup = with_tokens(command.value, numbered);
   } else if (command.name == "pair") {
-    setup = with_pair(value);
+    setup = with_pair(command.value);
   } else if (command.name == "transplant") {
-    setup.transplant = read_fields_among({"live"}, value, setup.transplant);
+    setup.transplant = read_fields_among({"live"}, command.value, setup.transplant);
   } else if (command.name == "freeze_scale") {
-    refuse_unknown_keys(value, {"behind"}, command.name);
+    refuse_unknown_keys(command.value, {"behind"}, command.name);
     const auto last = static_cast<std::int64_t>(inspector_->sequence_of(setup).tokens.size()) - 1;
-    setup.scale_kept_behind = static_cast<int>(get_integer(value, "behind", -1, -1, last, command.name));
+    setup.scale_kept_behind = static_cast<int>(get_integer(command.value, "behind", -1, -1, last, command.name));
   } else {
     apply_intervention(setup.interventions, command, inspector_->intervention_targets());
     if (command.name == "mask")
@@ -67,25 +65,25 @@ InspectionSetup InspectionEditor::changed(const Command& command, const Spectra*
   return checked(std::move(setup));
 }
 
-InspectionSetup InspectionEditor::with_tokens(const Command& command, const nlohmann::json& value,
-                                              const Spectra* numbered) const {
+InspectionSetup InspectionEditor::with_tokens(const nlohmann::json& value, const Spectra* numbered) const {
+  const std::string where = "probe_sequence";
   InspectionSetup setup = now();
-  if (value.is_object() && value.contains("tokens")) {
+  if (value.contains("tokens")) {
     setup.tokens = parse_inspection_setup({{"tokens", value["tokens"]}}, {}).tokens;
     return setup;
   }
-  if (value.is_object() && value.contains("text"))
-    return with_sequence(tokens_of_prompt(*task_, get_string(value, "text", std::nullopt, command.name)));
-  if (value.is_object() && value.contains("write")) {
-    const std::int64_t count = get_integer(value, "write", std::nullopt, 1, max_inspected_tokens, command.name);
+  if (value.contains("text"))
+    return with_sequence(tokens_of_prompt(*task_, get_string(value, "text", std::nullopt, where)));
+  if (value.contains("write")) {
+    const std::int64_t count = get_integer(value, "write", std::nullopt, 1, max_inspected_tokens, where);
     if (setup.interventions.empty()) return with_sequence(inspector_->continued(setup, static_cast<int>(count)));
     for (std::int64_t i = 0; i < count; ++i) setup = with_sequence(inspector_->with_next_token(setup, numbered));
     return setup;
   }
   const Example present = inspector_->sequence_of(setup);
   const auto last = static_cast<std::int64_t>(present.tokens.size()) - 1;
-  refuse_unknown_keys(value, {"at", "token", "label"}, command.name);
-  const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, command.name);
+  refuse_unknown_keys(value, {"at", "token", "label"}, where);
+  const std::int64_t at = get_integer(value, "at", std::nullopt, 0, last, where);
   setup.tokens.assign(present.tokens.begin(), present.tokens.end());
   setup.tokens[static_cast<std::size_t>(at)] = token_of(value);
   return setup;
@@ -101,9 +99,8 @@ InspectionSetup InspectionEditor::with_sequence(const std::vector<int>& tokens) 
   return setup;
 }
 
-InspectionSetup InspectionEditor::with_pair(const nlohmann::json& value) const {
+InspectionSetup InspectionEditor::with_pair(nlohmann::json choices) const {
   InspectionSetup setup = now();
-  nlohmann::json choices = value.is_object() ? value : nlohmann::json::object();
   if (get_bool(choices, "next", false, "pair")) {
     setup.pair = {.choice = setup.pair.choice + 1, .measure = setup.pair.measure, .heads = setup.pair.heads};
     return setup;

@@ -29,9 +29,9 @@ class InspectionEditor {
   InspectionSetup changed(const Command& command, const Spectra* numbered = nullptr) const;
 
  private:
-  InspectionSetup with_tokens(const Command& command, const nlohmann::json& value, const Spectra* numbered) const;
+  InspectionSetup with_tokens(const nlohmann::json& value, const Spectra* numbered) const;
   InspectionSetup with_sequence(const std::vector<int>& tokens) const;
-  InspectionSetup with_pair(const nlohmann::json& value) const;
+  InspectionSetup with_pair(nlohmann::json choices) const;
   InspectionSetup with_file(nlohmann::json choices) const;
   int token_of(const nlohmann::json& value) const;
   InspectionSetup checked(InspectionSetup setup) const;

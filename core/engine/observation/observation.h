@@ -214,6 +214,7 @@ struct RunStatus {
   std::optional<RunCurves> ahead;  ///< the current run up to `latest_step` if that is beyond `step`
   std::vector<Event> events;
   std::vector<RunNote> notes;
+  std::string stop_when;     ///< the condition at which training stops by itself; empty: none
   std::string recipe;        ///< JSON text that reproduces this state
   std::uint64_t opened = 0;  ///< number of runs opened, including this one
   std::string view;          ///< JSON of the window's view if the run was opened from a figure; else empty

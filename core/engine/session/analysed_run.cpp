@@ -89,6 +89,9 @@ RunStatus status_of(const TrainingRun& run) {
   now.measures = trainer.measures();
   if (!run.folder()) now.settings = trainer.settings();  // `set` refuses to change what another program trains
   now.runs.push_back(run.curves());
+  for (const auto& [step, command] : recipe.commands) {
+    if (command.name == StopConfig::command) now.stop_when = command.value.value("condition", "");
+  }
   now.recipe = carried_text(recipe);
   now.notes = notes_of(recipe);
   return now;
@@ -150,15 +153,14 @@ void AnalysedRun::take_commands(const Recipe& recipe) {
     const AnalysisSettings* settings = find_settings(command.name);
     const bool is_of_analysis = settings && settings->replay;
     if (!is_of_analysis && command.name != "stop_when" && command.name != "measure") continue;
-    const nlohmann::json value = nlohmann::json::parse(command.value);
-    if (command.name == "stop_when") choose_stop(value);
-    if (command.name == "measure") choose_part(value);
-    if (is_of_analysis) settings->replay(subject_, value);
+    if (command.name == "stop_when") choose_stop(command.value);
+    if (command.name == "measure") choose_part(command.value);
+    if (is_of_analysis) settings->replay(subject_, command.value);
   }
 }
 
 void AnalysedRun::write_note(const nlohmann::json& value) {
-  const auto write = [this](const nlohmann::json& list) { note({"note", nlohmann::json{{"notes", list}}.dump()}); };
+  const auto write = [this](const nlohmann::json& list) { note({"note", {{"notes", list}}}); };
   const auto change = [this, write, list = changed_notes(note_list(recipe()), value, step())]() -> Journal::Undo {
     const nlohmann::json before = note_list(recipe());
     write(list);
@@ -168,7 +170,7 @@ void AnalysedRun::write_note(const nlohmann::json& value) {
 }
 
 void AnalysedRun::note_settings(const AnalysisSettings& settings) {
-  if (settings.written) note({std::string(settings.command), settings.written(subject_).dump()});
+  if (settings.written) note({std::string(settings.command), settings.written(subject_)});
 }
 
 void AnalysedRun::choose_as(const Recipe& recipe) {
@@ -244,7 +246,7 @@ void AnalysedRun::note_parts() {
     const double part = subject_.part_of(row.analysis);
     if (part < 1) parts[std::string(row.name)] = part;
   }
-  note({"measure", nlohmann::json{{"parts", parts}}.dump()});
+  note({"measure", {{"parts", parts}}});
 }
 
 void AnalysedRun::choose_part(const nlohmann::json& value) {
@@ -346,10 +348,9 @@ void AnalysedRun::edit_inspection(InspectionSetup to, const std::string& gesture
 
 void AnalysedRun::ask(const Command& command) {
   if (edits_inspection(command.name)) return change_inspection(command);
-  const nlohmann::json value = parse_json(command.value, "the value of " + command.name);
-  if (command.name == "probe") return choose_inspected(value);
-  if (command.name == "measure") return choose_part(value);
-  choose(command.name, value);
+  if (command.name == "probe") return choose_inspected(command.value);
+  if (command.name == "measure") return choose_part(command.value);
+  choose(command.name, command.value);
 }
 
 void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) {
@@ -372,7 +373,7 @@ void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) 
 std::optional<Recipe> AnalysedRun::opened_by(const Command& command) const {
   const AnalysisSettings* settings = find_settings(command.name);
   if (!settings || !settings->opened) return std::nullopt;
-  return settings->opened(subject_, parse_json(command.value, "the value of " + command.name));
+  return settings->opened(subject_, command.value);
 }
 
 /// Another sequence invalidates every analysis; interventions only those that show them.
@@ -446,7 +447,7 @@ void AnalysedRun::ask_for(AnalysisSet analyses) {
 void AnalysedRun::choose_stop(const nlohmann::json& value) {
   const StopConfig config = read_fields(value, StopConfig());
   stop_ = StopCondition(config, [this](AnalysisSet analyses) { return analysed(analyses); });
-  note({"stop_when", to_json(config).dump()});
+  note({"stop_when", to_json(config)});
 }
 
 std::optional<std::string> AnalysedRun::stop_reason() {

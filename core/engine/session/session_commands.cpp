@@ -94,22 +94,19 @@ struct SessionWorker::Commands {
 
   SessionWorker& worker;
   const Command& command;
-  const json value;  ///< the command's value, always an object; empty for a typed command
+  const json& value = command.value;
 
-  /// A whole number in the value; the fallback if it is absent or no number.
+  /// As large as JSON holds exactly.
   std::int64_t integer(const char* key, std::int64_t fallback) const {
-    if (!value.contains(key) || !value[key].is_number()) return fallback;
-    constexpr double most = 9e15;
-    return static_cast<std::int64_t>(std::clamp(value[key].get<double>(), -most, most));
+    return get_integer(value, key, fallback, -largest_seed, largest_seed, command.name);
   }
   /// The index of a part or head, at least `low`; otherwise as `integer`.
   int index(const char* key, std::int64_t low) const {
     return static_cast<int>(std::clamp<std::int64_t>(integer(key, low), low, 1 << 20));
   }
   std::string text(const char* key, const std::string& fallback) const {
-    return value.contains(key) && value[key].is_string() ? value[key].get<std::string>() : fallback;
+    return get_string(value, key, fallback, command.name);
   }
-  bool holds(const char* key, bool wanted) const { return value.contains(key) && value[key] == wanted; }
 
   void tell_of_journal(bool has_changed) {
     has_changed ? worker.analyse_afresh() : worker.report(Severity::info, "there is nothing to " + command.name);
@@ -134,9 +131,7 @@ struct SessionWorker::Commands {
   void speed() {
     if (const std::int64_t by = integer("by", 0); by != 0)
       return worker.control_.change_speed(std::clamp<std::int64_t>(by, -10, 10));
-    if (!value.contains("to") || !value["to"].is_number() || !(value["to"].get<double>() >= 0))
-      throw Error(ExitCode::bad_input, R"(speed takes {"to": 10}, steps a second; 0 means as fast as it goes)");
-    worker.control_.limit_speed(value["to"].get<double>());
+    worker.control_.limit_speed(get_number(value, "to", std::nullopt, 0, INFINITY, command.name));
   }
 
   /// Of a run in a folder: shows the state `by` places after the present one.
@@ -207,14 +202,7 @@ struct SessionWorker::Commands {
   }
 
   void set() {
-    SetNumber wanted;
-    if (const auto* typed = std::get_if<SetNumber>(&command.typed)) {
-      wanted = *typed;
-    } else if (text("key", "").empty() || !value.contains("to") || !value["to"].is_number()) {
-      throw Error(ExitCode::bad_input, "set takes {\"key\": \"learning_rate\", \"to\": 0.001}");
-    } else {
-      wanted = {value["key"].get<std::string>(), value["to"].get<double>(), holds("live", true)};
-    }
+    const SetNumber wanted = SetNumber::of(command);
     begin_other_future([&](TrainingRun& run) { run.set(wanted.key, wanted.to, wanted.is_live); });
     // Settings of the training do not change results for the present weights; settings of a layer do.
     if (wanted.key.find('.') == std::string::npos) return;
@@ -239,7 +227,7 @@ struct SessionWorker::Commands {
   void freeze() {
     const std::string part = text("part", "");
     if (part.empty()) throw Error(ExitCode::bad_input, R"(freeze takes {"part": "1 ska"}, the label of a part)");
-    const bool on = !holds("on", false);
+    const bool on = get_bool(value, "on", true, command.name);
     begin_other_future([&](TrainingRun& run) { run.freeze(part, on); });
     worker.report(Severity::info, part + (on ? " keeps its weights from here on" : " learns again"));
   }
@@ -259,7 +247,7 @@ struct SessionWorker::Commands {
     const std::string path = text("path", ""), preset = text("preset", "");
     if (!path.empty()) return worker.open(open_saved_run(path, newest_state));
     if (value.contains("recipe"))
-      return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), value.value("alone", json()) == true);
+      return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), get_bool(value, "alone", false, command.name));
     if (preset.empty())
       throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
     worker.open({parse_recipe(find_preset(preset).text, "preset"), std::nullopt});
@@ -379,11 +367,7 @@ void SessionWorker::apply(const Command& command) {
   static const std::set<std::string> learn{"branch", "reset", "reseed", "blame", "microscope", "bisect"};
   if (is_open() && run_->folder() && (changes_training(command) || learn.contains(command.name)))
     throw Error(ExitCode::bad_input, command.name, ": another program trains this run; open one checkpoint by itself");
-  const bool is_text = std::holds_alternative<std::monostate>(command.typed);
-  const json value = is_text ? parse_json(command.value, "the value of " + command.name) : json();
-  if (!value.is_object() && !value.is_null())
-    throw Error(ExitCode::bad_input, command.name, " takes an object, not ", command.value);
-  Commands call{*this, command, value.is_null() ? json::object() : value};
+  Commands call{*this, command};
   handler(call);
 }
 

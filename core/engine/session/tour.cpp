@@ -41,22 +41,22 @@ bool Tour::advance(Session& session, const Observation& now) {
   switch (next_) {
     case Stop::train:
       if (!is_warm(now)) return false;
-      session.send({"pause", "{}"});
+      session.send({"pause"});
       next_ = Stop::analyse;
       return false;
     case Stop::analyse:
       if (!is_seen(now)) return false;
-      if (has_heads_to_edit(now)) session.send({"head_off", R"({"head": 0})"});
+      if (has_heads_to_edit(now)) session.send({"head_off", {{"head", 0}}});
       next_ = has_heads_to_edit(now) ? Stop::edit : Stop::restore;
       return false;
     case Stop::edit:
       if (!is_edited || !is_seen(now)) return false;
-      session.send({"clear_overrides", "{}"});
+      session.send({"clear_overrides"});
       next_ = Stop::restore;
       return false;
     case Stop::restore:
       if (is_edited || !is_seen(now)) return false;
-      session.send({"run", "{}"});
+      session.send({"run"});
       next_ = Stop::home;
       return true;
     case Stop::home:

@@ -28,13 +28,6 @@ std::string short_number(double value) {
   return text;
 }
 
-/// As a recipe holds it.
-Command set_command(const SetNumber& set) {
-  nlohmann::json fields{{"key", set.key}, {"to", set.to}};
-  if (set.is_live) fields["live"] = true;
-  return {"set", fields.dump()};
-}
-
 /// Whether the modes are read after this step: every 16 steps, and from step 1,024 on about 32 times per doubling of
 /// the steps, often enough to match modes by nearest neighbour. Where decomposing takes as long as several training
 /// steps, the run reads a quarter as often. The schedule depends only on the step and the sizes of the heads, so that a
@@ -51,10 +44,9 @@ std::vector<std::string> labels_of(const Trainer& trainer) { return names_of(tra
 
 /// The part that a `freeze` names, as an index into the trainer's parts, and whether it is frozen.
 std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& trainer) {
-  const nlohmann::json value = parse_json(command.value, "the value of freeze");
-  refuse_unknown_keys(value, {"part", "on"}, "freeze");
-  const std::string label = get_string(value, "part", std::nullopt, "freeze");
-  const bool on = get_bool(value, "on", true, "freeze");
+  refuse_unknown_keys(command.value, {"part", "on"}, "freeze");
+  const std::string label = get_string(command.value, "part", std::nullopt, "freeze");
+  const bool on = get_bool(command.value, "on", true, "freeze");
   const std::vector<ModelPart>& parts = trainer.parts();
   return {&entry_named(parts, label, &ModelPart::label, ExitCode::bad_input, "freeze: this model has no part ") -
               parts.data(),
@@ -62,9 +54,9 @@ std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& 
 }
 
 Command freeze_command(const std::string& part, bool on) {
-  nlohmann::json value{{"part", part}};
-  if (!on) value["on"] = false;
-  return {"freeze", value.dump()};
+  Command command{"freeze", {{"part", part}}};
+  if (!on) command.value["on"] = false;
+  return command;
 }
 
 /// Throws Error(bad_input) for a command that could not be carried out at its step.
@@ -72,16 +64,13 @@ void check_commands(const Recipe& recipe, const Trainer& trainer) {
   const std::vector<Setting> settings = trainer.settings();
   for (const TimedCommand& timed : recipe.commands) {
     if (timed.command.name == "freeze") frozen_part(timed.command, trainer);
-    if (timed.command.name == "surgery")
-      parse_surgery(parse_json(timed.command.value, "the value of surgery"), trainer);
+    if (timed.command.name == "surgery") parse_surgery(timed.command.value, trainer);
     if (timed.command.name != "set") continue;
-    const std::string where = "the command of step " + std::to_string(timed.step) + ", set " + timed.command.value;
-    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
-    const std::string key = get_string(value, "key", std::nullopt, where);
-    const double to = get_number(value, "to", std::nullopt, -INFINITY, INFINITY, where);
-    get_bool(value, "live", false, where);
+    const std::string where =
+        "the command of step " + std::to_string(timed.step) + ", set " + timed.command.value.dump();
+    const SetNumber set = SetNumber::of(timed.command, where);
     try {
-      check_setting(settings, key, to);
+      check_setting(settings, set.key, set.to);
     } catch (const Error& error) {
       throw Error(error.code(), where, ": ", error.what());
     }
@@ -165,9 +154,8 @@ void TrainingRun::apply(const Command& command) {
       frozen_.erase(part);
   }
   if (command.name != "set") return;  // the other commands steer the run and change no number
-  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return trainer_->set(set->key, set->to);
-  const nlohmann::json value = nlohmann::json::parse(command.value);
-  trainer_->set(value.at("key").get<std::string>(), value.at("to").get<double>());
+  const SetNumber set = SetNumber::of(command);
+  trainer_->set(set.key, set.to);
 }
 
 void TrainingRun::apply_due_commands() {
@@ -251,8 +239,7 @@ StepResult TrainingRun::make_step() {
     return frozen_.empty() ? trainer_->step() : step_with_frozen_parts();
   const StepResult result = step_without_learning();
   if (surgery != nullptr && result.finite)
-    carry_out(*trainer_, recipe_.model, parse_surgery(nlohmann::json::parse(surgery->value), *trainer_),
-              last_numbered(step()).get());
+    carry_out(*trainer_, recipe_.model, parse_surgery(surgery->value, *trainer_), last_numbered(step()).get());
   return result;
 }
 
@@ -312,9 +299,8 @@ void TrainingRun::evaluate() {
 bool TrainingRun::keeps_best() const {
   const auto asks = [](const TimedCommand& timed) {
     if (timed.command.name != "set") return false;
-    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
-    return value.is_object() && value.value("key", nlohmann::json()) == "patience" &&
-           value.value("to", nlohmann::json()) > 0;
+    const SetNumber set = SetNumber::of(timed.command);
+    return set.key == "patience" && set.to > 0;
   };
   return recipe_.training.patience > 0 || std::ranges::any_of(recipe_.commands, asks);
 }
@@ -388,8 +374,7 @@ std::vector<TimedCommand> TrainingRun::begin_future(const Command& command) {
   const auto ahead = recipe_.commands.begin() + static_cast<std::ptrdiff_t>(next_command_);
   std::vector<TimedCommand> pending(ahead, recipe_.commands.end());
   recipe_.commands.erase(ahead, recipe_.commands.end());
-  const auto* set = std::get_if<SetNumber>(&command.typed);
-  recipe_.commands.push_back({step(), set ? set_command(*set) : command});
+  recipe_.commands.push_back({step(), command});
   next_command_ = recipe_.commands.size();
   forget_ahead();
   return pending;
@@ -403,7 +388,10 @@ void TrainingRun::remove_last_command(const std::vector<TimedCommand>& pending) 
 }
 
 Command TrainingRun::opposite_of(const Command& command) const {
-  if (const auto* set = std::get_if<SetNumber>(&command.typed)) return SetNumber{set->key, trainer_->get(set->key)};
+  if (command.name == "set") {
+    const std::string key = SetNumber::of(command).key;
+    return SetNumber{key, trainer_->get(key)};
+  }
   const std::size_t part = frozen_part(command, *trainer_).first;
   return freeze_command(trainer_->parts()[part].label, frozen_.contains(part));
 }
@@ -422,7 +410,7 @@ Journal::Change TrainingRun::change_of(const Command& command) {
 
 void TrainingRun::leave_out_batch() {
   if (next_of("skip") != nullptr) return;
-  begin_future({"skip", "{}"});
+  begin_future({"skip"});
   journal_.forget(Journal::Scope::run);
 }
 
@@ -434,8 +422,7 @@ Journal::Undo TrainingRun::operate(const nlohmann::json& surgery) {
   const InspectionSetup wanted = parse_surgery(surgery, *trainer_);
   const TrainerState before = trainer_->save();
   // Throws if it cannot be done, with unchanged weights.
-  const std::string exact =
-      to_json(carry_out(*trainer_, recipe_.model, wanted, last_numbered(step()).get()).exact).dump();
+  const nlohmann::json exact = to_json(carry_out(*trainer_, recipe_.model, wanted, last_numbered(step()).get()).exact);
   trainer_->restore(before);
   history_.keep(before);
   const std::vector<TimedCommand> pending = begin_future({"surgery", exact});
@@ -602,17 +589,14 @@ RunCurves TrainingRun::curves_until(std::int64_t until) const {
   for (const TimedCommand& timed : recipe_.commands) {
     if (timed.step > std::min(until, latest_step_)) continue;
     if (timed.command.name == "freeze") {
-      const nlohmann::json value = nlohmann::json::parse(timed.command.value);
-      curves.marks.push_back(
-          {timed.step, value.at("part").get<std::string>() + (value.value("on", true) ? " frozen" : " learns again")});
+      const auto [part, on] = frozen_part(timed.command, *trainer_);
+      curves.marks.push_back({timed.step, trainer_->parts()[part].label + (on ? " frozen" : " learns again")});
     }
     if (timed.command.name == "surgery") curves.marks.push_back({timed.step + 1, "surgery"});
     if (timed.command.name == "skip") curves.marks.push_back({timed.step + 1, "batch left out"});
     if (timed.command.name != "set") continue;
-    const nlohmann::json value = nlohmann::json::parse(timed.command.value);
-    if (value.value("live", false)) continue;
-    const auto key = value.at("key").get<std::string>();
-    const auto to = value.at("to").get<double>();
+    const auto [key, to, is_live] = SetNumber::of(timed.command);
+    if (is_live) continue;
     const std::string from = short_number(before[key]), reached = short_number(to);
     if (from != reached) curves.marks.push_back({timed.step, labels[key] + " " + from + " → " + reached});
     before[key] = to;

@@ -331,10 +331,10 @@ TEST(CausesCommands, PairAndTransplantAreUndoneAndCarriedByTheRecipe) {
   const auto pair = [](const Observation& o) { return o.transplant->pair.corrupted_label; };
   const AnalysisSet asked = set_of(Analysis::transplant);
   const std::string first = pair(run.observe(asked));
-  run.change_inspection({"pair", R"({"next": true})"});
+  run.change_inspection({"pair", R"({"next": true})"_json});
   const Observation second = run.observe(asked);
   EXPECT_NE(pair(second), first);
-  run.change_inspection({"transplant", R"({"layer": 3, "part": "G", "token": 7})"});
+  run.change_inspection({"transplant", R"({"layer": 3, "part": "G", "token": 7})"_json});
   const Observation changed = run.observe(asked);
   EXPECT_EQ(changed.transplant->choice.part, "G");
   EXPECT_EQ(changed.transplant->token, 7);
@@ -384,7 +384,7 @@ TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
   for (int token = 0; token < task.vocab(); ++token) {
     if (token != tokens[changed] && task.token_role(token) == TokenRole::value) corrupted[changed] = token;
   }
-  run.change_inspection({"pair", write({tokens, corrupted}).dump()});
+  run.change_inspection({"pair", write({tokens, corrupted})});
   const Observation now = run.observe(asked);
   const PairView& pair = now.transplant->pair;
   EXPECT_THAT(pair.changed, testing::ElementsAre(static_cast<int>(changed)));
@@ -397,7 +397,7 @@ TEST(CausesCommands, APairComesFromAFileAndStaysInTheRecipe) {
 
   const auto refused = [&](const nlohmann::json& value) {
     try {
-      run.change_inspection({"pair", value.dump()});
+      run.change_inspection({"pair", value});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       return std::string(error.what());
@@ -418,13 +418,13 @@ TEST(CausesCommands, ATokenOfTheCorruptedSequenceIsChosenByItsLabel) {
   const Observation before = run.observe(set_of(Analysis::transplant));
   const int at = before.transplant->pair.changed.front();
   const TokenView& clean = before.transplant->pair.clean[static_cast<std::size_t>(at)];
-  run.change_inspection({"pair", R"({"at": )" + std::to_string(at) + R"(, "label": ")" + clean.label + R"("})"});
+  run.change_inspection({"pair", {{"at", at}, {"label", clean.label}}});
   const Observation same = run.observe(set_of(Analysis::transplant));
   EXPECT_TRUE(same.transplant->pair.changed.empty());
   EXPECT_TRUE(std::isnan(same.transplant->share)) << "equal sequences have nothing to restore";
-  EXPECT_THROW(run.change_inspection({"pair", R"({"at": 1000, "token": 1})"}), Error);
-  EXPECT_THROW(run.change_inspection({"pair", R"({"tokens": [1]})"}), Error);
-  EXPECT_THROW(run.change_inspection({"pair", R"({"mesure": "loss"})"}), Error);
+  EXPECT_THROW(run.change_inspection({"pair", R"({"at": 1000, "token": 1})"_json}), Error);
+  EXPECT_THROW(run.change_inspection({"pair", R"({"tokens": [1]})"_json}), Error);
+  EXPECT_THROW(run.change_inspection({"pair", R"({"mesure": "loss"})"_json}), Error);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ TEST(Forces, OfTheLossGoDownItsGradient) {
 
 TEST(Forces, OfALeftOutBatchAreNone) {
   Recipe recipe = small_recipe();
-  recipe.commands.push_back({4, {"skip", "{}"}});
+  recipe.commands.push_back({4, {"skip"}});
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({recipe, std::nullopt}, *backend);
   analysed.go_to(4);

@@ -123,7 +123,7 @@ TEST(OtherTasks, AreProbedWithTheirOwnLengthAndBack) {
   };
   const std::vector<int> own = tokens();
   EXPECT_EQ(own.size(), 24U);
-  grid.run.ask({"probe", R"({"index": 2, "task": {"kind": "niah", "bindings": 3, "length": 40}})"});
+  grid.run.ask({"probe", R"({"index": 2, "task": {"kind": "niah", "bindings": 3, "length": 40}})"_json});
   const Example example =
       make_task({{"kind", "niah"}, {"bindings", 3}, {"length", 40}})->example(3, 2, Split::held_out);
   EXPECT_EQ(tokens(), std::vector<int>(example.tokens.begin(), example.tokens.end()));
@@ -136,7 +136,7 @@ TEST(OtherTasks, AreProbedWithTheirOwnLengthAndBack) {
   ASSERT_TRUE(grid.run.undo());
   EXPECT_EQ(tokens(), own);
   ASSERT_TRUE(grid.run.redo());
-  grid.run.ask({"probe", R"({"index": 0, "task": null})"});
+  grid.run.ask({"probe", R"({"index": 0, "task": null})"_json});
   EXPECT_EQ(tokens(), own);
 }
 

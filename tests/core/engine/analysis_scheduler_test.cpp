@@ -335,7 +335,7 @@ TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {
   test.scheduler.request(set_of(Analysis::spectra));
   test.scheduler.update_due(test.analysed, true);
   EXPECT_FALSE(test.analysed.state(Analysis::inspected).is_answered);
-  test.analysed.change_inspection({"head_off", R"({"head": 0})"});
+  test.analysed.change_inspection({"head_off", R"({"head": 0})"_json});
   test.scheduler.note_edit();
   test.scheduler.update_due(test.analysed, true);
   EXPECT_TRUE(test.analysed.is_current(Analysis::inspected));

@@ -16,8 +16,8 @@ namespace {
 TEST(Asking, IsTheWindowsCommandAndChangesNoTraining) {
   const auto backend = make_cpu_backend(1);
   AnalysedRun asked({small_recipe(), std::nullopt}, *backend), plain({small_recipe(), std::nullopt}, *backend);
-  asked.ask({"probe", R"({"index": 3})"});
-  asked.ask({"head_off", R"({"layer": 3, "head": 0, "off": true})"});
+  asked.ask({"probe", R"({"index": 3})"_json});
+  asked.ask({"head_off", R"({"layer": 3, "head": 0, "off": true})"_json});
   EXPECT_TRUE(asked.inspection_has_interventions());
   plain.choose_inspected({{"index", 3}});
   const Observation with = asked.observe(set_of(Analysis::inspected)),
@@ -41,7 +41,7 @@ TEST(Asking, TheScaleOfSkaStaysBehindAToken) {
   };
   const std::vector<double> running = scales();
   ASSERT_GT(running.back(), running[behind]) << "a later key is longer";
-  run.ask({"freeze_scale", R"({"behind": 1})"});
+  run.ask({"freeze_scale", R"({"behind": 1})"_json});
   const std::vector<double> kept = scales();
   for (std::size_t t = 0; t < kept.size(); ++t) EXPECT_EQ(kept[t], running[std::min(t, behind)]) << t;
   EXPECT_EQ(run.observe(set_of(Analysis::trace)).trace->scale_kept_behind, 1);
@@ -51,9 +51,9 @@ TEST(Asking, TheScaleOfSkaStaysBehindAToken) {
   EXPECT_TRUE(run.undo());
   EXPECT_EQ(scales(), running);
   EXPECT_TRUE(run.redo());
-  run.ask({"freeze_scale", "{}"});
+  run.ask({"freeze_scale"});
   EXPECT_EQ(scales(), running);
-  EXPECT_THROW(run.ask({"freeze_scale", R"({"behind": 24})"}), Error) << "there are 24 tokens, from 0";
+  EXPECT_THROW(run.ask({"freeze_scale", R"({"behind": 24})"_json}), Error) << "there are 24 tokens, from 0";
 }
 
 TEST(Asking, RefusesCommandsThatDoSomethingElse) {
@@ -61,7 +61,7 @@ TEST(Asking, RefusesCommandsThatDoSomethingElse) {
   AnalysedRun run({small_recipe(), std::nullopt}, *backend);
   for (const char* name : {"set", "reset", "screenshot"}) {
     try {
-      run.ask({name, "{}"});
+      run.ask({name});
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);

@@ -12,7 +12,7 @@ namespace {
 
 Recipe frozen(const std::string& part, std::int64_t step = 0) {
   Recipe recipe = small_recipe();
-  recipe.commands.push_back({step, {"freeze", nlohmann::json{{"part", part}}.dump()}});
+  recipe.commands.push_back({step, {"freeze", nlohmann::json{{"part", part}}}});
   return recipe;
 }
 
@@ -97,7 +97,7 @@ TEST(Bisect, TakingBackTheFreezingOfAFrozenPartLeavesItFrozen) {
 TEST(Bisect, FindsTheStepOfEachRepetition) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun run({small_recipe(), std::nullopt}, *backend);
-  run.ask({"bisect", R"({"condition": "loss < 4.8", "until": 30})"});
+  run.ask({"bisect", R"({"condition": "loss < 4.8", "until": 30})"_json});
   const BisectView view = *run.observe(set_of(Analysis::bisect)).bisect;
   ASSERT_EQ(view.parts.size(), run.trainer().parts().size() + 1);
   for (const BisectedPart& part : view.parts) {
@@ -116,13 +116,13 @@ TEST(Bisect, IsAskedForAndRefusesWhatCannotBe) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   EXPECT_FALSE(analysed.has_work(Analysis::bisect));
-  analysed.ask({"bisect", R"({"condition": "step >= 3", "until": 6})"});
+  analysed.ask({"bisect", R"({"condition": "step >= 3", "until": 6})"_json});
   EXPECT_TRUE(analysed.has_work(Analysis::bisect));
   const auto view = analysed.observe(set_of(Analysis::bisect)).bisect;
   ASSERT_TRUE(view && view->is_complete());
   for (const BisectedPart& part : view->parts) EXPECT_EQ(part.step, 3) << part.part;
-  EXPECT_THROW(analysed.ask({"bisect", R"({"condition": "what"})"}), Error);
-  EXPECT_THROW(analysed.ask({"bisect", R"({"part": "1 ska"})"}), Error);
+  EXPECT_THROW(analysed.ask({"bisect", R"({"condition": "what"})"_json}), Error);
+  EXPECT_THROW(analysed.ask({"bisect", R"({"part": "1 ska"})"_json}), Error);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace afterglow {
 namespace {
 
 Recipe without_batch(Recipe recipe, std::int64_t step) {
-  recipe.commands.push_back({step - 1, {"skip", "{}"}});
+  recipe.commands.push_back({step - 1, {"skip"}});
   return recipe;
 }
 

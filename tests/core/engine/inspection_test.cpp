@@ -74,7 +74,7 @@ TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   Inspected inspected;
   AnalysedRun& analysed = inspected.analysed;
   const double before = inspected.seen.inspected->accuracy_after;
-  analysed.change_inspection({"mode_off", R"({"head": 0})"});
+  analysed.change_inspection({"mode_off", R"({"head": 0})"_json});
   EXPECT_FALSE(analysed.state(Analysis::inspected).is_answered);
   analysed.advance(Analysis::inspected);
   EXPECT_TRUE(analysed.state(Analysis::inspected).is_answered);
@@ -88,7 +88,7 @@ TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   EXPECT_EQ(probabilities(*quick.inspected, true), probabilities(*whole.inspected, true));
   EXPECT_EQ(quick.inspected->weights.weights, whole.inspected->weights.weights);
   analysed.train_step();
-  analysed.change_inspection({"clear_overrides", "{}"});
+  analysed.change_inspection({"clear_overrides"});
   analysed.advance(Analysis::inspected);
   EXPECT_TRUE(analysed.is_current(Analysis::inspected))
       << "at another step nothing is known, so everything is computed";
@@ -177,10 +177,10 @@ TEST_P(InspectedInMode, AModeMovedToWhereItIsChangesNothing) {
   Inspected inspected(GetParam());
   const HeadSpectrum head = inspected.seen.spectra->heads[1];
   for (std::size_t mode = 0; mode < head.eigenvalues.size(); ++mode) {
-    inspected.analysed.change_inspection(
-        {"drag_mode",
-         json{{"head", 1}, {"mode", mode}, {"re", head.eigenvalues[mode].real()}, {"im", head.eigenvalues[mode].imag()}}
-             .dump()});
+    inspected.analysed.change_inspection({"drag_mode", json{{"head", 1},
+                                                            {"mode", mode},
+                                                            {"re", head.eigenvalues[mode].real()},
+                                                            {"im", head.eigenvalues[mode].imag()}}});
   }
   const InspectedView& view = inspected.look();
   EXPECT_TRUE(view.is_edited());
@@ -266,11 +266,11 @@ TEST(Capture, UndoGivesEverythingBack) {
   const std::string recipe = inspected.seen.recipe;
   // A drag is one change however many commands it took; it comes after a hyperparameter's.
   inspected.analysed.set("learning_rate", 0.001);
-  inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"});
-  inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"});
-  inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"});
+  inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.3, "live": true})"_json});
+  inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.6, "live": true})"_json});
+  inspected.analysed.change_inspection({"drag_mode", R"({"head": 0, "mode": 0, "re": 0.9})"_json});
   const Interventions dragged = inspected.look().setup.interventions;
-  inspected.analysed.change_inspection({"head_off", R"({"head": 1})"});
+  inspected.analysed.change_inspection({"head_off", R"({"head": 1})"_json});
   ASSERT_TRUE(inspected.analysed.undo());
   EXPECT_EQ(inspected.look().setup.interventions, dragged);
   ASSERT_TRUE(inspected.analysed.undo());
@@ -294,8 +294,8 @@ TEST(Capture, PaintedTokensAreWeighedAndGivenBack) {
   EXPECT_EQ(inspected.after("mask", R"({"tokens": [0, 1, 2], "to": 1})").accuracy_after,
             inspected.seen.inspected->accuracy_before);
   EXPECT_EQ(max_change(*inspected.seen.inspected), 0);
-  inspected.analysed.change_inspection({"mask", R"({"tokens": 4, "to": 0, "live": true})"});
-  inspected.analysed.change_inspection({"mask", R"({"tokens": 5, "to": 0, "live": true})"});
+  inspected.analysed.change_inspection({"mask", R"({"tokens": 4, "to": 0, "live": true})"_json});
+  inspected.analysed.change_inspection({"mask", R"({"tokens": 5, "to": 0, "live": true})"_json});
   const InspectedView out = inspected.after("mask", R"({"tokens": 5, "to": 0})");
   EXPECT_GT(max_change(out), 0);
   EXPECT_EQ(out.sum_weights[4] + out.sum_weights[5], 0);
@@ -327,8 +327,8 @@ TEST(Capture, TrainingNeverSeesIt) {
   const auto backend = make_cpu_backend(2);
   AnalysedRun plain({small_recipe(), std::nullopt}, *backend), inspected({small_recipe(), std::nullopt}, *backend);
   plain.go_to(30);
-  inspected.change_inspection({"mode_off", R"({"mode": 1})"});
-  inspected.change_inspection({"override", R"({"key": "ridge", "to": 0.5})"});
+  inspected.change_inspection({"mode_off", R"({"mode": 1})"_json});
+  inspected.change_inspection({"override", R"({"key": "ridge", "to": 0.5})"_json});
   for (int step = 0; step < 30; ++step) {
     inspected.advance(Analysis::spectra, Budget::whole);
     inspected.advance(Analysis::inspected, Budget::whole);
@@ -341,10 +341,10 @@ TEST(Capture, TrainingNeverSeesIt) {
 TEST(Capture, TravelsInTheRecipe) {
   Inspected inspected;
   inspected.analysed.choose_inspected({{"index", 5}});
-  inspected.analysed.change_inspection({"probe_sequence", R"({"at": 3, "token": 7})"});
-  inspected.analysed.change_inspection({"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5, "im": 0.25})"});
-  inspected.analysed.change_inspection({"mode_off", R"({"head": 0, "mode": 3})"});
-  inspected.analysed.change_inspection({"override", R"({"head": 0, "key": "gamma", "to": 1.25})"});
+  inspected.analysed.change_inspection({"probe_sequence", R"({"at": 3, "token": 7})"_json});
+  inspected.analysed.change_inspection({"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5, "im": 0.25})"_json});
+  inspected.analysed.change_inspection({"mode_off", R"({"head": 0, "mode": 3})"_json});
+  inspected.analysed.change_inspection({"override", R"({"head": 0, "key": "gamma", "to": 1.25})"_json});
   const InspectedView view = inspected.look();
   AnalysedRun again({parse_recipe(inspected.seen.recipe, "again"), std::nullopt}, *inspected.backend);
   again.go_to(12);
@@ -405,25 +405,25 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
   const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6}};
   Interventions interventions;
   for (const Command& command :
-       {Command{"override", R"({"key": "K", "to": 0})"}, Command{"override", R"({"key": "eta", "to": -1.5})"},
-        Command{"drag_mode", R"({"head": 1, "mode": 4, "re": -0.25, "im": 0.125})"},
-        Command{"mode_off", R"({"head": 0})"}, Command{"head_off", R"({"head": 1})"},
-        Command{"mask", R"({"tokens": [0, 3, 8], "to": 0})"}, Command{"mask", R"({"tokens": 3, "to": 0.25})"},
-        Command{"mask", R"({"role": "question", "to": 0.5})"}}) {
+       {Command{"override", R"({"key": "K", "to": 0})"_json}, Command{"override", R"({"key": "eta", "to": -1.5})"_json},
+        Command{"drag_mode", R"({"head": 1, "mode": 4, "re": -0.25, "im": 0.125})"_json},
+        Command{"mode_off", R"({"head": 0})"_json}, Command{"head_off", R"({"head": 1})"_json},
+        Command{"mask", R"({"tokens": [0, 3, 8], "to": 0})"_json}, Command{"mask", R"({"tokens": 3, "to": 0.25})"_json},
+        Command{"mask", R"({"role": "question", "to": 0.5})"_json}}) {
     apply_intervention(interventions, command, layers);
   }
   Interventions again;
   for (const json& command : to_json(interventions)) apply_intervention(again, parse_command(command), layers);
   EXPECT_EQ(again, interventions);
-  apply_intervention(again, {"clear_overrides", "{}"}, layers);
+  apply_intervention(again, {"clear_overrides"}, layers);
   EXPECT_TRUE(again.empty());
   // What is taken back leaves nothing behind.
-  apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2})"}, layers);
-  apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2, "off": false})"}, layers);
-  apply_intervention(again, {"override", R"({"key": "ridge", "to": 0.1})"}, layers);
-  apply_intervention(again, {"override", R"({"key": "ridge", "to": null})"}, layers);
-  apply_intervention(again, {"mask", R"({"tokens": [2, 5], "to": 0.5})"}, layers);
-  apply_intervention(again, {"mask", R"({"tokens": [5, 2], "to": null})"}, layers);
+  apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2})"_json}, layers);
+  apply_intervention(again, {"mode_off", R"({"head": 0, "mode": 2, "off": false})"_json}, layers);
+  apply_intervention(again, {"override", R"({"key": "ridge", "to": 0.1})"_json}, layers);
+  apply_intervention(again, {"override", R"({"key": "ridge", "to": null})"_json}, layers);
+  apply_intervention(again, {"mask", R"({"tokens": [2, 5], "to": 0.5})"_json}, layers);
+  apply_intervention(again, {"mask", R"({"tokens": [5, 2], "to": null})"_json}, layers);
   EXPECT_TRUE(again.empty());
 }
 
@@ -493,8 +493,8 @@ TEST(Pairs, AreEditedBesideHeadsUndoneAndKeptInTheRecipe) {
   const std::string before = inspected.seen.recipe;
   const std::string checksum = inspected.analysed.trainer().checksum();
   inspected.analysed.change_inspection({"drag_mode", at_pair(1, {0.2, 0.1})});
-  inspected.analysed.change_inspection({"mode_off", R"({"layer": 4, "mode": 5})"});
-  inspected.analysed.change_inspection({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.4})"});
+  inspected.analysed.change_inspection({"mode_off", R"({"layer": 4, "mode": 5})"_json});
+  inspected.analysed.change_inspection({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.4})"_json});
   const InspectedView view = inspected.look();
   EXPECT_EQ(view.heads.size(), 2u) << "without a layer it is the ska's";
   ASSERT_EQ(view.mlps.size(), 1u);
@@ -524,14 +524,14 @@ TEST(Pairs, HaveNeitherHeadsNorPowers) {
     }
     return "";
   };
-  EXPECT_THAT(message({"head_off", R"({"layer": 2})"}, layers), HasSubstr("3 (1 ska)"));
-  EXPECT_THAT(message({"override", R"({"layer": 2, "key": "K", "to": 1})"}, layers), HasSubstr("no ska layer"));
-  EXPECT_THAT(message({"drag_mode", R"({"layer": 1, "mode": 0, "re": 0.1})"}, layers),
+  EXPECT_THAT(message({"head_off", R"({"layer": 2})"_json}, layers), HasSubstr("3 (1 ska)"));
+  EXPECT_THAT(message({"override", R"({"layer": 2, "key": "K", "to": 1})"_json}, layers), HasSubstr("no ska layer"));
+  EXPECT_THAT(message({"drag_mode", R"({"layer": 1, "mode": 0, "re": 0.1})"_json}, layers),
               HasSubstr("2 (0 koopman_mlp), 3"));
-  EXPECT_THAT(message({"drag_mode", R"({"layer": 2, "mode": 8, "re": 0.1})"}, layers), HasSubstr("mode"));
-  EXPECT_THAT(message({"head_off", "{}"}, {layers[0]}), HasSubstr("no ska layer"));
+  EXPECT_THAT(message({"drag_mode", R"({"layer": 2, "mode": 8, "re": 0.1})"_json}, layers), HasSubstr("mode"));
+  EXPECT_THAT(message({"head_off"}, {layers[0]}), HasSubstr("no ska layer"));
   Interventions interventions;
-  apply_intervention(interventions, {"drag_mode", R"({"mode": 3, "re": 0.1})"}, {layers[0]});
+  apply_intervention(interventions, {"drag_mode", R"({"mode": 3, "re": 0.1})"_json}, {layers[0]});
   EXPECT_EQ(interventions.layers.count(2), 1u) << "where there is no ska, the Koopman MLP is meant";
 }
 

@@ -118,7 +118,7 @@ TEST_F(MicroscopeTest, IsMadeWhereItIsAskedForAndDroppedWithItsPast) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(4);
   EXPECT_FALSE(analysed.has_work(Analysis::microscope));
-  analysed.ask({"microscope", R"({"change": "bit", "steps": 3})"});
+  analysed.ask({"microscope", R"({"change": "bit", "steps": 3})"_json});
   EXPECT_TRUE(analysed.has_work(Analysis::microscope));
   const auto view = analysed.observe(set_of(Analysis::microscope)).microscope;
   ASSERT_TRUE(view);

@@ -148,7 +148,7 @@ TEST(ModeNumbers, TraceAblationProbeAndNamesMeanTheSameEigenvalue) {
     EXPECT_EQ(value(prefix + "mode." + std::to_string(place) + member), std::abs(head.eigenvalues[place])) << "by size";
 
     const json named = {{"layer", numbered_part}, {"head", 1}, {"number", number}};
-    run.analysed.change_inspection({"mode_off", named.dump()});
+    run.analysed.change_inspection({"mode_off", named});
     const Observation seen = run.analysed.observe(set_of(Analysis::inspected));
     const InspectedHead& inspected = seen.inspected->heads[1];
     EXPECT_TRUE(inspected.is_off[place]);
@@ -157,13 +157,13 @@ TEST(ModeNumbers, TraceAblationProbeAndNamesMeanTheSameEigenvalue) {
         std::ranges::find(plain.ablation->parts, "1 ska head 1 mode " + std::to_string(number), &AblatedPart::name);
     ASSERT_NE(part, plain.ablation->parts.end());
     EXPECT_DOUBLE_EQ(part->accuracy, seen.inspected->accuracy_after) << number;
-    run.analysed.change_inspection({"clear_overrides", "{}"});
+    run.analysed.change_inspection({"clear_overrides"});
 
     // By its place it is the same one in the inspected sequence's own sequence.
     const json placed = {{"layer", numbered_part}, {"head", 1}, {"mode", place}};
-    run.analysed.change_inspection({"mode_off", placed.dump()});
+    run.analysed.change_inspection({"mode_off", placed});
     EXPECT_EQ(run.analysed.observe(set_of(Analysis::inspected)).inspected->heads[1].is_off, inspected.is_off);
-    run.analysed.change_inspection({"clear_overrides", "{}"});
+    run.analysed.change_inspection({"clear_overrides"});
   }
 }
 
@@ -175,9 +175,9 @@ TEST(ModeNumbers, SurgeryNamesTheModeThatWasDraggedByItsPlace) {
   const std::complex<double> to = 0.9 * head.eigenvalues[place];
   const json drag = {
       {"layer", numbered_part}, {"head", 0}, {"number", head.identity[place]}, {"re", to.real()}, {"im", to.imag()}};
-  run.analysed.change_inspection({"drag_mode", drag.dump()});
+  run.analysed.change_inspection({"drag_mode", drag});
   run.analysed.operate(json::object());
-  const json value = json::parse(run.analysed.recipe().commands.back().command.value);
+  const json value = run.analysed.recipe().commands.back().command.value;
   EXPECT_EQ(value["overrides"][0]["value"]["mode"], place);
   EXPECT_FALSE(value["overrides"][0]["value"].contains("number"));
   NumberedRun again(SavedRun{run.analysed.recipe(), std::nullopt});
@@ -185,7 +185,7 @@ TEST(ModeNumbers, SurgeryNamesTheModeThatWasDraggedByItsPlace) {
   EXPECT_EQ(again.analysed.trainer().checksum(), run.analysed.trainer().checksum());
 }
 
-TEST(ModeNumbers, InterventionsTakeStructsAsTheyTakeText) {
+TEST(ModeNumbers, InterventionsTakeWhatTheMouseSendsAsTheyTakeText) {
   const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6, false},
                                                {4, "1 mlp", "layers.1.mlp", 1, 8, true}};
   const auto after = [&](const std::vector<Command>& commands) {
@@ -194,22 +194,22 @@ TEST(ModeNumbers, InterventionsTakeStructsAsTheyTakeText) {
     return changed;
   };
   const ModeName mode{3, 1, true, 2}, pair{4, 0, false, 7};
-  EXPECT_EQ(after({MoveMode{mode, {0.5, -0.25}}, SwitchMode{pair}}),
-            after({{"drag_mode", R"({"layer": 3, "head": 1, "number": 2, "re": 0.5, "im": -0.25})"},
-                   {"mode_off", R"({"layer": 4, "mode": 7})"}}));
-  EXPECT_EQ(after({SwitchMode{mode}, SwitchMode{mode, false}}), Interventions());
-  for (const ModeName& absent : {ModeName{2, 0, true, 0}, ModeName{3, 2, true, 0}, ModeName{3, 0, true, 6},
-                                 ModeName{3, -1, true, 0}, ModeName{4, 0, false, 8}})
-    EXPECT_THROW(after({SwitchMode{absent}}), Error);
-  EXPECT_TRUE(is_live(MoveMode{mode, {}, true}) && is_live({"set", R"({"key": "clip", "to": 1, "live": true})"}));
+  EXPECT_EQ(after({drag_mode(mode, {0.5, -0.25}), mode_off(pair, true)}),
+            after({{"drag_mode", R"({"layer": 3, "head": 1, "number": 2, "re": 0.5, "im": -0.25})"_json},
+                   {"mode_off", R"({"layer": 4, "mode": 7})"_json}}));
+  EXPECT_EQ(after({mode_off(mode, true), mode_off(mode, false)}), Interventions());
+  for (const ModeName& absent :
+       {ModeName{2, 0, true, 0}, ModeName{3, 2, true, 0}, ModeName{3, 0, true, 6}, ModeName{4, 0, false, 8}})
+    EXPECT_THROW(after({mode_off(absent, true)}), Error);
+  EXPECT_TRUE(is_live(drag_mode(mode, {}, true)) && is_live({"set", R"({"key": "clip", "to": 1, "live": true})"_json}));
   EXPECT_FALSE(is_live(SetNumber{"clip", 1}) || is_live({"undo"}));
 }
 
 TEST(ModeNumbers, InterventionsReadNumbersAndPlaces) {
   const std::vector<InterventionTarget> layers{{3, "1 ska", "layers.1.ska", 2, 6, false}};
   Interventions both;
-  apply_intervention(both, {"mode_off", R"({"head": 0, "number": 2})"}, layers);
-  apply_intervention(both, {"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5})"}, layers);
+  apply_intervention(both, {"mode_off", R"({"head": 0, "number": 2})"_json}, layers);
+  apply_intervention(both, {"drag_mode", R"({"head": 1, "mode": 2, "re": 0.5})"_json}, layers);
   Interventions again;
   std::string texts;
   for (const json& command : to_json(both)) {
@@ -218,10 +218,10 @@ TEST(ModeNumbers, InterventionsReadNumbersAndPlaces) {
   }
   EXPECT_EQ(again, both);
   EXPECT_THAT(texts, testing::AllOf(testing::HasSubstr("\"number\":2"), testing::HasSubstr("\"mode\":2")));
-  EXPECT_THROW(apply_intervention(both, {"mode_off", R"({"number": 2, "mode": 2})"}, layers), Error);
-  apply_intervention(both, {"mode_off", R"({"off": false})"}, layers);
-  apply_intervention(both, {"mode_off", R"({"head": 0, "mode": 1})"}, layers);
-  apply_intervention(both, {"mode_off", R"({"head": 0, "off": false})"}, layers);
+  EXPECT_THROW(apply_intervention(both, {"mode_off", R"({"number": 2, "mode": 2})"_json}, layers), Error);
+  apply_intervention(both, {"mode_off", R"({"off": false})"_json}, layers);
+  apply_intervention(both, {"mode_off", R"({"head": 0, "mode": 1})"_json}, layers);
+  apply_intervention(both, {"mode_off", R"({"head": 0, "off": false})"_json}, layers);
   EXPECT_FALSE(both.layers[3].heads.contains(0)) << "all on again, however they were named";
 }
 

@@ -20,7 +20,7 @@ TEST(OverTraining, IsTheNumberThatTheRunShowedAtEachKeptStep) {
     shown[step] = largest_kappa(*now.spectra);
   }
   EXPECT_FALSE(analysed.has_work(Analysis::over_training));
-  analysed.ask({"over_training", R"({"number": "kappa"})"});
+  analysed.ask({"over_training", R"({"number": "kappa"})"_json});
   const auto view = analysed.observe(set_of(Analysis::over_training)).over_training;
   ASSERT_TRUE(view);
   EXPECT_EQ(view->missing, 0u);
@@ -55,7 +55,7 @@ TEST(OverTraining, FollowsWhatInterventionsFind) {
       ASSERT_NE(found, numbers.end()) << number;
       shown[step] = found->value.number;
     }
-    analysed.ask({"over_training", nlohmann::json{{"number", number}}.dump()});
+    analysed.ask({"over_training", nlohmann::json{{"number", number}}});
     const auto view = analysed.observe(set_of(Analysis::over_training)).over_training;
     ASSERT_TRUE(view);
     EXPECT_EQ(view->missing, 0u);
@@ -73,12 +73,12 @@ TEST(OverTraining, ComesInPiecesAndBeginsAnewWithAnotherPair) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(20);
-  analysed.ask({"over_training", R"({"number": "patch.1_ska_memory.12"})"});
+  analysed.ask({"over_training", R"({"number": "patch.1_ska_memory.12"})"_json});
   analysed.advance(Analysis::over_training);
   EXPECT_TRUE(analysed.has_work(Analysis::over_training));
   const auto first = analysed.observe(set_of(Analysis::over_training)).over_training;
   ASSERT_FALSE(first->value.empty());
-  analysed.ask({"pair", R"({"next": true})"});
+  analysed.ask({"pair", R"({"next": true})"_json});
   EXPECT_FALSE(analysed.describe().over_training) << "of another pair";
   const auto second = analysed.observe(set_of(Analysis::over_training)).over_training;
   EXPECT_EQ(second->step, first->step);
@@ -90,9 +90,9 @@ TEST(OverTraining, IsDroppedWithThePastThatItMeasured) {
   AnalysedRun analysed({small_recipe(), std::nullopt}, *backend);
   analysed.go_to(25);
   ASSERT_GT(analysed.history().kept()->back().step, 5);
-  EXPECT_THROW(analysed.ask({"over_training", R"({"number": "no_such_number"})"}), Error);
-  EXPECT_THROW(analysed.ask({"over_training", R"({"what": 1})"}), Error);
-  analysed.ask({"over_training", "{}"});
+  EXPECT_THROW(analysed.ask({"over_training", R"({"number": "no_such_number"})"_json}), Error);
+  EXPECT_THROW(analysed.ask({"over_training", R"({"what": 1})"_json}), Error);
+  analysed.ask({"over_training"});
   ASSERT_TRUE(analysed.observe(set_of(Analysis::over_training)).over_training);
   analysed.go_to(2);
   EXPECT_TRUE(analysed.describe().over_training);

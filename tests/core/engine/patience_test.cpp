@@ -96,7 +96,7 @@ TEST(Patience, ThatBeginsLaterIsTheSameInResumedRuns) {
   const auto backend = make_cpu_backend(2);
   for (const std::int64_t begin : {7, 30}) {
     Recipe recipe = impatient(0);
-    recipe.commands.push_back({begin, {"set", R"({"key":"patience","to":3})"}});
+    recipe.commands.push_back({begin, {"set", R"({"key":"patience","to":3})"_json}});
     TrainingRun whole(recipe, *backend, 0);
     const Ended expected = end_of(whole);
     ASSERT_LT(expected.last, 400) << "validation never got worse; the test needs a higher rate";

@@ -100,7 +100,7 @@ TEST(PhaseMap, SaysHowFarItsFirstRunIs) {
 
 TEST(PhaseMap, OpensAFinishedRunAtItsEnd) {
   Mapped map;
-  const Command open{"phase_map", R"({"open": 3})"};
+  const Command open{"phase_map", R"({"open": 3})"_json};
   EXPECT_THAT(message_of(ExitCode::bad_input, [&] { map.run.opened_by(open); }), HasSubstr("not been trained"));
   while (map.advance()) {
   }
@@ -159,8 +159,7 @@ TEST(PhaseMap, StaysWhenOneOfItsRunsIsOpenedAndChangesNoTraining) {
   const std::size_t finished = analysed.describe().phase_map->sweep.results.size();
   ASSERT_GE(finished, 1u);
   const auto place = static_cast<std::int64_t>(analysed.describe().phase_map->sweep.results[0].row);
-  AnalysedRun opened({*analysed.opened_by({"phase_map", nlohmann::json{{"open", place}}.dump()}), std::nullopt},
-                     *backend);
+  AnalysedRun opened({*analysed.opened_by({"phase_map", nlohmann::json{{"open", place}}}), std::nullopt}, *backend);
   opened.take_over(analysed);
   ASSERT_TRUE(opened.describe().phase_map);
   EXPECT_EQ(opened.describe().phase_map->sweep.results.size(), finished);

@@ -28,7 +28,7 @@ double distance(const HeadSpectrum& head, const std::vector<std::complex<double>
 }
 
 Command drag(int head, int mode, const std::complex<double>& to) {
-  return {"drag_mode", nlohmann::json{{"head", head}, {"mode", mode}, {"re", to.real()}, {"im", to.imag()}}.dump()};
+  return {"drag_mode", nlohmann::json{{"head", head}, {"mode", mode}, {"re", to.real()}, {"im", to.imag()}}};
 }
 
 /// A run at step 6 whose inspected sequence has moved the first mode of head 1; returns where all of its modes are to
@@ -144,7 +144,7 @@ TEST(Surgery, ThatCannotBeDoneChangesNothing) {
   EXPECT_THAT(analysed.recipe().commands, testing::IsEmpty());
   Recipe broken = small_recipe();
   broken.commands.push_back(
-      {2, {"surgery", R"({"overrides": [{"name": "drag_mode", "value": {"head": 9, "mode": 0, "re": 1}}]})"}});
+      {2, {"surgery", R"({"overrides": [{"name": "drag_mode", "value": {"head": 9, "mode": 0, "re": 1}}]})"_json}});
   EXPECT_THROW(TrainingRun(broken, *backend), Error) << "reported when the run is opened";
 }
 
@@ -155,7 +155,7 @@ TEST(Surgery, WritesTheEigenvaluesOfAKoopmanMlpWhereTheyAreLearned) {
   const MlpSpectrum before = analysed.observe(set_of(Analysis::spectra)).spectra->mlps.at(0);
   const ParameterStore& store = analysed.trainer().parameters();
   const std::vector<double> weights = store.download(store.values());
-  analysed.change_inspection({"drag_mode", R"({"layer": "1 koopman_mlp", "mode": 3, "re": 1.2, "im": 1.6})"});
+  analysed.change_inspection({"drag_mode", R"({"layer": "1 koopman_mlp", "mode": 3, "re": 1.2, "im": 1.6})"_json});
   analysed.operate(nlohmann::json::object());
   EXPECT_EQ(analysed.step(), 7);
   EXPECT_FALSE(analysed.inspection_has_interventions());

@@ -81,7 +81,7 @@ TEST(Sweep, RunsAreThoseOfTheGridWithDifferentNames) {
   EXPECT_EQ(names.size(), 8u);
   EXPECT_EQ(runs[5].recipe.training.learning_rate, 0.002);
   EXPECT_EQ(runs[5].recipe.seed, small_recipe().seed + 1);
-  EXPECT_THAT(runs[5].recipe.commands.front().command.value, AllOf(HasSubstr("ridge"), HasSubstr("0.01")));
+  EXPECT_THAT(runs[5].recipe.commands.front().command.value.dump(), AllOf(HasSubstr("ridge"), HasSubstr("0.01")));
   EXPECT_EQ(runs[5].name, runs_of(runs[5].recipe, {seed_axis(runs[5].recipe, 1)}, inquiry())[0].name)
       << "a hash does not tell in which sweep the run was";
   EXPECT_THAT(message_of(ExitCode::usage,

@@ -91,7 +91,7 @@ TEST(TrainingRun, ADifferentFutureForgetsTheOldOne) {
   run.set("learning_rate", 0.0005);
   train_to(run, 20);
   Recipe fresh = small_recipe();
-  fresh.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.0005})"}});
+  fresh.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.0005})"_json}});
   EXPECT_EQ(run.trainer().checksum(), checksum_at(fresh, 20, 1));
 }
 
@@ -220,7 +220,7 @@ TEST(Snapshot, ResumedHalfWayEqualsTheUnbrokenRun) {
 Recipe recipe_with_commands() {
   Recipe recipe = small_recipe();
   const auto add = [&](std::int64_t step, const char* key, double to) {
-    recipe.commands.push_back({step, {"set", nlohmann::json{{"key", key}, {"to", to}}.dump()}});
+    recipe.commands.push_back({step, {"set", nlohmann::json{{"key", key}, {"to", to}}}});
   };
   add(0, "clip", 0.25);
   add(7, "learning_rate", 0.02);
@@ -298,7 +298,7 @@ TEST(TrainingRun, ARewindAloneKeepsTheOldFutureAndAChangeDropsIt) {
   run.set("learning_rate", 0.0005);
   Recipe branch = recipe;
   branch.commands.resize(1);
-  branch.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.0005})"}});
+  branch.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.0005})"_json}});
   TrainingRun of_the_branch(run.snapshot(), *backend);
   train_to(of_the_branch, 20);
   EXPECT_EQ(of_the_branch.trainer().checksum(), checksum_at(branch, 20, 1));

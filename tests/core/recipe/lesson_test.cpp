@@ -40,7 +40,7 @@ std::vector<std::string> deeds_of(const LessonStepPlan& plan) {
 
 json recipe_of(const LessonStepPlan& plan) {
   for (const LessonDeed& deed : plan.deeds) {
-    if (deed.command.name == "load") return json::parse(deed.command.value).at("recipe");
+    if (deed.command.name == "load") return deed.command.value.at("recipe");
   }
   return nullptr;
 }
@@ -162,7 +162,7 @@ TEST(Lessons, WhatCannotChangeOnTheWayBeginsTheRunAgain) {
       "# T\n## One\nset: preset = tiny ; learning_rate = 0.002\nrun: 20 steps\nset: batch = 8\nset: seed = 9\n",
       "x.md"));
   EXPECT_EQ(plans[0].last_step, 0);
-  const Recipe last = parse_recipe(json::parse(plans[0].deeds[plans[0].deeds.size() - 2].command.value)["recipe"], "x");
+  const Recipe last = parse_recipe(plans[0].deeds[plans[0].deeds.size() - 2].command.value["recipe"], "x");
   EXPECT_EQ(last.seed, 9u);
   EXPECT_EQ(last.training.learning_rate, 0.002);
   EXPECT_TRUE(last.commands.empty()) << "a change on the way belongs to the way";
@@ -196,7 +196,7 @@ TEST(Lessons, AFocusMayNameOneFigureOfAPanel) {
   const auto shown = [](const LessonStepPlan& plan) {
     std::vector<std::string> values;
     for (const LessonDeed& deed : plan.deeds) {
-      if (deed.command.name == "show") values.push_back(deed.command.value);
+      if (deed.command.name == "show") values.push_back(deed.command.value.dump());
     }
     return values;
   };

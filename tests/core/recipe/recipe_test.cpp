@@ -25,7 +25,7 @@ std::string message_of(const std::function<void()>& work) {
 
 TEST(Recipe, RoundTripKeepsEverything) {
   Recipe recipe = small_recipe();
-  recipe.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.001})"}});
+  recipe.commands.push_back({5, {"set", R"({"key":"learning_rate","to":0.001})"_json}});
   recipe.shown_step = 12;
   const nlohmann::json once = to_json(recipe);
   EXPECT_EQ(to_json(parse_recipe(once.dump(), "again")), once);
@@ -126,13 +126,13 @@ TEST(Recipe, RunsAreTheSameUntilAChangeThatOnlyOneOfThemMakes) {
     recipe.commands = std::move(commands);
     return recipe;
   };
-  const TimedCommand early{5, {"set", R"({"key":"clip","to":2})"}}, late{9, {"set", R"({"key":"clip","to":3})"}},
-      other{9, {"set", R"({"key":"clip","to":4})"}};
+  const TimedCommand early{5, {"set", R"({"key":"clip","to":2})"_json}},
+      late{9, {"set", R"({"key":"clip","to":3})"_json}}, other{9, {"set", R"({"key":"clip","to":4})"_json}};
   EXPECT_EQ(common_step(plain, plain), never);
   EXPECT_EQ(common_step(plain, with({early})), 5);
   EXPECT_EQ(common_step(with({early, late}), with({early})), 9);
   EXPECT_EQ(common_step(with({early, late}), with({early, other})), 9);
-  EXPECT_EQ(common_step(with({{0, {"influence", "{}"}}}), plain), never) << "it changes no number";
+  EXPECT_EQ(common_step(with({{0, {"influence"}}}), plain), never) << "it changes no number";
   Recipe seed = plain, shown = plain;
   seed.seed = 99;
   shown.shown_step = 12;
@@ -169,15 +169,40 @@ TEST(Schedule, HalvesInPlaceOfTheCosineAndLeavesOtherRecipesAsTheyWere) {
   EXPECT_EQ(read.rate_at(301), read.learning_rate / 8);
 }
 
-TEST(Commands, EveryOneParsesFromItsOwnExample) {
+TEST(Commands, EveryOneIsReadFromItsOwnExampleAndWrittenAsThat) {
   for (const CommandSpec& spec : command_table()) {
-    const Command command = parse_command({{"name", spec.name}, {"value", nlohmann::json::parse(spec.example)}});
+    const nlohmann::json written{{"name", spec.name}, {"value", nlohmann::json::parse(spec.example)}};
+    const Command command = parse_command(written);
     EXPECT_EQ(command.name, spec.name);
+    EXPECT_EQ(to_json(command).dump(), written.dump());
     EXPECT_FALSE(spec.title.empty());
     EXPECT_FALSE(spec.meaning.empty());
   }
   EXPECT_THROW(parse_command({{"name", "no_such_thing"}}), Error);
   EXPECT_THROW(parse_command(3), Error);
+}
+
+TEST(Commands, AWrongValueIsNamedWithItsCommandAndField) {
+  const auto refusal = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal([] { parse_command({{"name", "step"}, {"value", 5}}); }), "step takes an object, not 5");
+  EXPECT_EQ(parse_command({{"name", "step"}, {"value", nullptr}}), Command("step"));
+  EXPECT_THAT(refusal([] {
+                SetNumber::of({"set", {{"key", "clip"}, {"to", "much"}}});
+              }),
+              testing::AllOf(testing::HasSubstr("set"), testing::HasSubstr("to")));
+  EXPECT_THAT(refusal([] { SetNumber::of({"set", {{"to", 1}}}); }), testing::HasSubstr("key"));
+  const Command live = SetNumber{"clip", 0.5, true};
+  EXPECT_EQ(to_json(live).dump(), R"({"name":"set","value":{"key":"clip","live":true,"to":0.5}})");
+  EXPECT_EQ(Command(SetNumber::of(live)), live);
+  EXPECT_FALSE(Command(SetNumber{"clip", 0.5}).value.contains("live")) << "recipes hold it so";
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ TEST_F(RunNotes, RefuseWhatCannotBeDrawn) {
   EXPECT_THAT(refused({{"number", 1}, {"text", "a"}}), HasSubstr("no note yet"));
   EXPECT_TRUE(run.recipe().commands.empty());
   Recipe damaged = small_recipe();
-  damaged.commands = {{0, {"note", R"({"notes": [{"text": 3}]})"}}};
+  damaged.commands = {{0, {"note", R"({"notes": [{"text": 3}]})"_json}}};
   EXPECT_THROW(AnalysedRun({damaged, std::nullopt}, *backend), Error);
-  damaged.commands = {{0, {"note", R"({"notes": []})"}}, {1, {"note", R"({"notes": []})"}}};
+  damaged.commands = {{0, {"note", R"({"notes": []})"_json}}, {1, {"note", R"({"notes": []})"_json}}};
   EXPECT_THROW(notes_of(damaged), Error) << "no note is left out in silence";
 }
 

@@ -28,7 +28,7 @@ struct LessonMoment : testing::Test {
     worker.begin();
   }
   void give(const std::string& name, const json& value = json::object()) {
-    worker.apply({name, value.dump()});
+    worker.apply({name, value});
     while (worker.control().running()) worker.turn();
   }
   json recipe_at(std::int64_t step) const {
@@ -73,7 +73,7 @@ TEST_F(LessonMoment, KeepsEarlierRunsWhereItIsNotAlone) {
 }
 
 TEST_F(LessonMoment, IsToldApartFromTheOneBeforeByTheCountOfCommands) {
-  mailbox.send({"load", json{{"recipe", recipe_at(3)}, {"alone", true}}.dump()});
+  mailbox.send({"load", json{{"recipe", recipe_at(3)}, {"alone", true}}});
   mailbox.take();
   while (mailbox.taken_commands() < 1 || worker.control().running()) {
     mailbox.take();

@@ -24,13 +24,13 @@ TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
   TurnedWorker test;
   std::map<std::int64_t, std::string> checksums;
   for (int i = 0; i < 3; ++i) {
-    const auto trained = test.after({"step", R"({"count": 4})"});
+    const auto trained = test.after({"step", R"({"count": 4})"_json});
     checksums[trained->step] = trained->checksum;
     const auto file = folder / ("step_" + std::to_string(trained->step) + ".safetensors");
-    test.after({"save", nlohmann::json{{"path", file.string()}}.dump()});
+    test.after({"save", nlohmann::json{{"path", file.string()}}});
   }
   std::ofstream(folder / "log.csv") << "step,loss\n1,2\n50000,1\n";
-  const auto opened = test.after({"load", nlohmann::json{{"path", folder.string()}}.dump()});
+  const auto opened = test.after({"load", nlohmann::json{{"path", folder.string()}}});
   ASSERT_TRUE(opened->folder);
   EXPECT_THAT(opened->folder->states, ElementsAre(4, 8, 12));
   EXPECT_EQ(opened->step, 12);
@@ -38,18 +38,18 @@ TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
   EXPECT_TRUE(opened->follows);
   EXPECT_EQ(opened->final_step, 50000) << "as far as the log goes";
   EXPECT_TRUE(opened->settings.empty()) << "sliders that could change nothing";
-  const auto back = test.after({"rewind", R"({"by": 1})"});
+  const auto back = test.after({"rewind", R"({"by": 1})"_json});
   EXPECT_EQ(back->step, 8);
   EXPECT_EQ(back->checksum, checksums[8]);
   EXPECT_FALSE(back->follows) << "as in a log viewer";
-  EXPECT_EQ(test.after({"rewind", R"({"step": 7})"})->step, 4);
-  EXPECT_EQ(test.after({"rewind", R"({"step": 0})"})->step, 4);
-  const auto forward = test.after({"step", R"({"count": 1})"});
+  EXPECT_EQ(test.after({"rewind", R"({"step": 7})"_json})->step, 4);
+  EXPECT_EQ(test.after({"rewind", R"({"step": 0})"_json})->step, 4);
+  const auto forward = test.after({"step", R"({"count": 1})"_json});
   EXPECT_EQ(forward->step, 8);
   EXPECT_GT(forward->spectrum_history.size(), 1u) << "the trail over the visited states";
-  const auto refused = test.after({"set", R"({"key": "learning_rate", "to": 0.001})"});
+  const auto refused = test.after({"set", R"({"key": "learning_rate", "to": 0.001})"_json});
   EXPECT_THAT(refused->events.back().text, HasSubstr("another program trains this run"));
-  const auto newest = test.after({"toggle_run", "{}"});
+  const auto newest = test.after({"toggle_run"});
   EXPECT_EQ(newest->step, 12);
   EXPECT_TRUE(newest->follows);
   EXPECT_EQ(newest->checksum, checksums[12]);
@@ -65,15 +65,15 @@ TEST(RunFolderSession, NotesStayBesideTheUsersFilesAndOutOfTheFolder) {
   const char* before = std::getenv("XDG_DATA_HOME");
   const std::string data = before ? before : "";
   setenv("XDG_DATA_HOME", (home / "data").c_str(), 1);
-  const Command load{"load", nlohmann::json{{"path", folder.string()}}.dump()};
+  const Command load{"load", nlohmann::json{{"path", folder.string()}}};
   {
     TurnedWorker test;
-    test.after({"step", R"({"count": 2})"});
-    test.after({"save", nlohmann::json{{"path", (folder / "step_2.safetensors").string()}}.dump()});
+    test.after({"step", R"({"count": 2})"_json});
+    test.after({"save", nlohmann::json{{"path", (folder / "step_2.safetensors").string()}}});
     test.after(load);
-    test.after({"note", R"({"text": "first"})"});
-    test.after({"note", R"({"text": "second"})"});
-    test.after({"undo", "{}"});
+    test.after({"note", R"({"text": "first"})"_json});
+    test.after({"note", R"({"text": "second"})"_json});
+    test.after({"undo", "{}"_json_json_json});
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << "nothing is written there";
   TurnedWorker again;
@@ -100,8 +100,8 @@ TEST(RunFolderSession, ShowsANewStateAtOnceAndAFolderThatWasMadeAgain) {
   TurnedWorker test;
   const auto name = [](int step) { return "step_" + std::to_string(step) + ".safetensors"; };
   for (int step = 1; step <= 6; ++step) {
-    test.after({"step", R"({"count": 1})"});
-    test.after({"save", nlohmann::json{{"path", (written / name(step)).string()}}.dump()});
+    test.after({"step", R"({"count": 1})"_json});
+    test.after({"save", nlohmann::json{{"path", (written / name(step)).string()}}});
   }
   const auto show = [&](int step) { fs::rename(written / name(step), folder / name(step)); };
   /// Seconds until the state is shown.
@@ -112,7 +112,7 @@ TEST(RunFolderSession, ShowsANewStateAtOnceAndAFolderThatWasMadeAgain) {
     return std::chrono::duration<double>(Clock::now() - began).count();
   };
   show(1);
-  test.after({"load", nlohmann::json{{"path", folder.string()}}.dump()});
+  test.after({"load", nlohmann::json{{"path", folder.string()}}});
   double least = 1e9;
   for (int step = 2; step <= 5; ++step) {
     test.at_rest();  // the next look by itself is a second away

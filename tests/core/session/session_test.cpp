@@ -56,22 +56,22 @@ TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
 TEST(Session, StepsRewindsAndResets) {
   Session session(small_recipe_json().dump(), resting());
   wait_for(session, [](const Observation& now) { return now.preset == "small"; });
-  session.send({"step", R"({"count": 12})"});
+  session.send({"step", R"({"count": 12})"_json});
   const Seen twelve = wait_for(session, [](const Observation& now) { return now.checksum_step == 12 && !now.running; });
-  session.send({"step", R"({"count": 3})"});
+  session.send({"step", R"({"count": 3})"_json});
   wait_for(session, [](const Observation& now) { return now.step == 15; });
-  session.send({"rewind", R"({"step": 12})"});
+  session.send({"rewind", R"({"step": 12})"_json});
   const Seen back = wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
   EXPECT_EQ(back->checksum, twelve->checksum);
-  session.send({"reset", "{}"});
+  session.send({"reset"});
   wait_for(session, [](const Observation& now) { return now.step == 0; });
-  session.send({"step", R"({"count": 12})"});
+  session.send({"step", R"({"count": 12})"_json});
   const Seen again = wait_for(
       session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12 && !now.running; });
   EXPECT_EQ(again->checksum, twelve->checksum);
   EXPECT_EQ(again->same_as, "run 1");
   EXPECT_EQ(again->runs.size(), 2u);
-  session.send({"reseed", R"({"seed": 99})"});
+  session.send({"reseed", R"({"seed": 99})"_json});
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.seed == 99; })->step, 0);
 }
 
@@ -81,11 +81,11 @@ TEST(Session, StepsThatComeFasterThanTheyAreMadeAddUp) {
   const auto rests_at = [&](std::int64_t step) {
     wait_for(session, [&](const Observation& now) { return now.step == step && !now.running; });
   };
-  for (int i = 0; i < 5; ++i) session.send({"step", R"({"count": 2})"});
+  for (int i = 0; i < 5; ++i) session.send({"step", R"({"count": 2})"_json});
   rests_at(10);
-  for (int i = 0; i < 3; ++i) session.send({"rewind", R"({"by": 1})"});
+  for (int i = 0; i < 3; ++i) session.send({"rewind", R"({"by": 1})"_json});
   rests_at(7);
-  session.send({"rewind", R"({"by": 100})"});
+  session.send({"rewind", R"({"by": 100})"_json});
   rests_at(0);
 }
 
@@ -113,28 +113,28 @@ TEST(Session, KeepsTheCurveThatAChangeReplaces) {
   ASSERT_EQ(after->runs[0].loss.size(), 15u);
   for (std::size_t i = 0; i < 15; ++i) EXPECT_EQ(after->runs[0].loss[i], before->runs[0].loss[i]) << i;
   EXPECT_NE(after->runs[1].loss.back(), before->runs[0].loss.back());
-  session.send({"reset", "{}"});
+  session.send({"reset"});
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.step == 0; })->runs.back().run, "run 2");
 }
 
 TEST(Session, ProbesWithOverridesAndTakesThemBack) {
   Session session(small_recipe_json().dump(), resting());
-  session.send({"step", R"({"count": 12})"});
+  session.send({"step", R"({"count": 12})"_json});
   const auto is_inspected = [](const Observation& now) {
     return now.step == 12 && !now.running && now.checksum_step == 12 && now.inspected && now.inspected->step == 12;
   };
   const Seen before = wait_for(session, is_inspected);
-  session.send({"mode_off", R"({"head": 0})"});
-  session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5, "live": true})"});
-  session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.75})"});
+  session.send({"mode_off", R"({"head": 0})"_json});
+  session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5, "live": true})"_json});
+  session.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.75})"_json});
   const Seen dragged = wait_for(session, [&](const Observation& now) {
     return is_inspected(now) && !now.inspected->setup.interventions.empty() &&
            now.inspected->setup.interventions.layers.begin()->second.heads.size() == 2;
   });
   EXPECT_EQ(dragged->checksum, before->checksum);
   EXPECT_NE(dragged->recipe, before->recipe);
-  session.send({"undo", "{}"});
-  session.send({"undo", "{}"});
+  session.send({"undo"});
+  session.send({"undo"});
   const Seen back =
       wait_for(session, [&](const Observation& now) { return is_inspected(now) && !now.inspected->is_edited(); });
   EXPECT_EQ(back->checksum, before->checksum);
@@ -153,7 +153,7 @@ TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
   Session session(small_recipe_json().dump(), options);
   session.request_analyses(set_of(Analysis::spectra));
   asked.set_value();
-  session.send({"step", R"({"count": 12})"});
+  session.send({"step", R"({"count": 12})"_json});
   const auto is_seen = [](const auto& view) { return view && view->step == 12; };
   const Seen first = wait_for(
       session, [&](const Observation& now) { return is_seen(now.spectra) && !now.running && now.checksum_step == 12; });
@@ -164,7 +164,7 @@ TEST(Session, MakesOnlyTheAnalysesThatAreRequested) {
   EXPECT_TRUE(is_seen(second->spectra)) << "what was seen stays";
   EXPECT_FALSE(second->inspected);
   EXPECT_FALSE(second->influence);
-  session.send({"mode_off", R"({"head": 0})"});
+  session.send({"mode_off", R"({"head": 0})"_json});
   const Seen edited = wait_for(session, [&](const Observation& now) { return is_seen(now.inspected); });
   EXPECT_FALSE(edited->inspected->setup.interventions.empty()) << "an edit is always answered";
   EXPECT_FALSE(edited->depth);
@@ -199,11 +199,11 @@ TEST(Session, EveryEngineCommandIsUnderstood) {
       // What opens another run has tests of its own.
       const bool opens = spec.name == "load" || spec.name == "compare" || spec.name == "gka_figure6";
       if (spec.target != CommandTarget::engine || opens) continue;
-      session.send({std::string(spec.name), std::string(spec.example)});
+      session.send({std::string(spec.name), nlohmann::json::parse(spec.example)});
       ++sent;
     }
-    session.send({"no_such_command", "{}"});
-    session.send({"pause", "{}"});
+    session.send({"no_such_command"});
+    session.send({"pause"});
     const Seen seen = wait_for(session, [](const Observation& now) {
       return !now.events.empty() && now.events.back().text.find("no_such_command") != std::string::npos;
     });
@@ -218,31 +218,31 @@ TEST(Session, EveryEngineCommandIsUnderstood) {
 
 TEST(Session, ErrorsBecomeEventsAndTheSessionLivesOn) {
   Session session(small_recipe_json().dump(), resting());
-  session.send({"set", R"({"key": "no_such", "to": 1})"});
+  session.send({"set", R"({"key": "no_such", "to": 1})"_json});
   const Seen seen = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
   EXPECT_THAT(seen->events.back().text, testing::HasSubstr("no_such"));
   EXPECT_EQ(seen->events.back().severity, Severity::failure);
-  session.send({"load", R"({"path": "/no/such/file.safetensors"})"});
+  session.send({"load", R"({"path": "/no/such/file.safetensors"})"_json});
   session.send({"load", "not json"});
   wait_for(session, [](const Observation& now) { return now.events.size() >= 3; });
-  session.send({"step", "{}"});
+  session.send({"step"});
   wait_for(session, [](const Observation& now) { return now.step == 1; });
 }
 
 TEST(Session, ABadRecipeIsAnEventAndAnotherCanBeLoaded) {
   Session session("{\"model\": 3}", resting());
   wait_for(session, [](const Observation& now) { return !now.events.empty(); });
-  session.send({"load", R"({"preset": "tiny"})"});
+  session.send({"load", R"({"preset": "tiny"})"_json});
   EXPECT_EQ(wait_for(session, [](const Observation& now) { return now.preset == "tiny"; })->preset, "tiny");
 }
 
 TEST(Session, SavesAndLoadsASnapshot) {
   const auto path = std::filesystem::temp_directory_path() / "afterglow_session_test.safetensors";
   Session session(small_recipe_json().dump(), resting());
-  session.send({"step", R"({"count": 7})"});
+  session.send({"step", R"({"count": 7})"_json});
   const Seen seven = wait_for(session, [](const Observation& now) { return now.step == 7 && now.checksum_step == 7; });
-  session.send({"save", nlohmann::json{{"path", path.string()}}.dump()});
-  session.send({"load", nlohmann::json{{"path", path.string()}}.dump()});
+  session.send({"save", nlohmann::json{{"path", path.string()}}});
+  session.send({"load", nlohmann::json{{"path", path.string()}}});
   const Seen loaded =
       wait_for(session, [](const Observation& now) { return now.runs.size() == 2 && now.checksum_step == 7; });
   EXPECT_EQ(loaded->checksum, seven->checksum);
@@ -257,7 +257,7 @@ TEST(Session, SavingWithoutAPathOverwritesNothing) {
   std::filesystem::current_path(folder);
   {
     Session session(small_recipe_json().dump(), resting());
-    for (int i = 0; i < 2; ++i) session.send({"save", "{}"});
+    for (int i = 0; i < 2; ++i) session.send({"save"});
     const Seen seen = wait_for(session, [](const Observation& now) { return now.events.size() == 2; });
     EXPECT_THAT(seen->events[0].text, testing::EndsWith("small_seed3_step0.safetensors"));
     EXPECT_THAT(seen->events[1].text, testing::EndsWith("small_seed3_step0_2.safetensors"));
@@ -272,7 +272,7 @@ TEST(Session, ARunWithPatienceEndsAndNamesItsBestStep) {
   nlohmann::json json = small_recipe_json();
   json["training"] = {{"steps", 400}, {"batch", 4}, {"learning_rate", 0.01}, {"evaluate_every", 3}, {"patience", 2}};
   Session session(json.dump(), resting());
-  session.send({"run", "{}"});
+  session.send({"run"});
   const Seen ended = wait_for(session, [](const Observation& now) { return !now.events.empty() && !now.running; });
   EXPECT_THAT(ended->events.back().text, testing::HasSubstr("best at step"));
   EXPECT_TRUE(ended->finished);
@@ -281,18 +281,18 @@ TEST(Session, ARunWithPatienceEndsAndNamesItsBestStep) {
 
 TEST(Session, MovesToAnotherDeviceAtTheSameStep) {
   Session session(small_recipe_json().dump(), resting());
-  session.send({"step", R"({"count": 5})"});
+  session.send({"step", R"({"count": 5})"_json});
   const Seen five = wait_for(session, [](const Observation& now) { return now.step == 5 && now.checksum_step == 5; });
-  session.send({"device", R"({"name": "cpu"})"});
+  session.send({"device", R"({"name": "cpu"})"_json});
   const Seen moved =
       wait_for(session, [](const Observation& now) { return now.runs.size() == 2 && now.checksum_step == 5; });
   EXPECT_EQ(moved->checksum, five->checksum);
-  session.send({"precision", R"({"name": "tf32"})"});
+  session.send({"precision", R"({"name": "tf32"})"_json});
   const Seen refused = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
   EXPECT_THAT(refused->events.back().text, testing::HasSubstr("fp32"));
-  session.send({"device", R"({"name": "toaster"})"});
+  session.send({"device", R"({"name": "toaster"})"_json});
   wait_for(session, [](const Observation& now) { return now.events.size() == 2; });
-  session.send({"step", R"({"count": 7})"});
+  session.send({"step", R"({"count": 7})"_json});
   const Seen twelve =
       wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
@@ -307,19 +307,19 @@ TEST(Session, GoesOnElsewhereWhenItsDeviceIsLost) {
     return make_backend(device, threads);
   };
   Session session(small_recipe_json().dump(), options);
-  session.send({"step", R"({"count": 9})"});
+  session.send({"step", R"({"count": 9})"_json});
   wait_for(session, [](const Observation& now) { return now.step == 9 && now.checksum_step == 9; });
   *gone = true;
-  session.send({"step", R"({"count": 5})"});
+  session.send({"step", R"({"count": 5})"_json});
   wait_for(session, [](const Observation& now) {
     return std::any_of(now.events.begin(), now.events.end(),
                        [](const Event& event) { return event.text.find("device cpu") != std::string::npos; });
   });
-  session.send({"device", R"({"name": "cpu"})"});
+  session.send({"device", R"({"name": "cpu"})"_json});
   const Seen moved =
       wait_for(session, [](const Observation& now) { return now.device.find("CPU") == 0 && now.runs.size() == 2; });
   EXPECT_LE(moved->step, 9);
-  session.send({"rewind", R"({"step": 12})"});
+  session.send({"rewind", R"({"step": 12})"_json});
   const Seen twelve =
       wait_for(session, [](const Observation& now) { return now.step == 12 && now.checksum_step == 12; });
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
@@ -343,10 +343,10 @@ TEST(Session, ASnapshotForWhichThereIsNoMemoryIsNamed) {
   SessionOptions options = resting();
   options.make_backend = [full](const std::string&, int) { return std::make_unique<FullBackend>(full); };
   Session session(small_recipe_json().dump(), options);
-  session.send({"step", R"({"count": 2})"});
+  session.send({"step", R"({"count": 2})"_json});
   wait_for(session, [](const Observation& now) { return now.step == 2 && now.checksum_step == 2; });
   *full = true;
-  session.send({"save", R"({"path": "kept.safetensors"})"});
+  session.send({"save", R"({"path": "kept.safetensors"})"_json});
   wait_for(session, [](const Observation& now) {
     return std::any_of(now.events.begin(), now.events.end(), [](const Event& event) {
       return event.text.find("kept.safetensors was not written") != std::string::npos;
@@ -361,7 +361,7 @@ TEST(Session, TrainsPresetsOneAfterTheOtherUntilSomethingElseIsOpened) {
     for (const char* change : {R"({"key": "batch", "to": 1})", R"({"key": "steps", "to": 2})"})
       session.send({"set", change});
   };
-  session.send({"compare", R"({"presets": ["tiny-ssm", "tiny"]})"});
+  session.send({"compare", R"({"presets": ["tiny-ssm", "tiny"]})"_json});
   shorten();
   const Seen second = wait_for(session, [](const Observation& now) { return now.preset == "tiny"; });
   ASSERT_EQ(second->runs.size(), 2u);
@@ -371,24 +371,24 @@ TEST(Session, TrainsPresetsOneAfterTheOtherUntilSomethingElseIsOpened) {
   const Seen done = wait_for(session, [](const Observation& now) { return now.finished && !now.running; });
   EXPECT_EQ(done->preset, "tiny") << "nothing comes after it";
 
-  session.send({"compare", R"({"presets": ["tiny", "tiny-ssm"]})"});
-  session.send({"load", R"({"preset": "mqar-attention"})"});
+  session.send({"compare", R"({"presets": ["tiny", "tiny-ssm"]})"_json});
+  session.send({"load", R"({"preset": "mqar-attention"})"_json});
   shorten();
-  session.send({"run", "{}"});
+  session.send({"run"});
   const Seen alone =
       wait_for(session, [](const Observation& now) { return now.preset == "mqar-attention" && now.finished; });
   EXPECT_FALSE(alone->running) << "opening a preset ends the comparison";
-  session.send({"compare", R"({"presets": ["nothing"]})"});
+  session.send({"compare", R"({"presets": ["nothing"]})"_json});
   const Seen refused = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
   EXPECT_THAT(refused->events.back().text, testing::HasSubstr("nothing"));
 }
 
 TEST(Session, LiveChangesLeaveAMark) {
   Session session(small_recipe_json().dump(), resting());
-  session.send({"step", R"({"count": 4})"});
+  session.send({"step", R"({"count": 4})"_json});
   wait_for(session, [](const Observation& now) { return now.step == 4 && !now.running; });
-  session.send({"set", R"({"key": "learning_rate", "to": 0.0007})"});
-  session.send({"step", R"({"count": 1})"});
+  session.send({"set", R"({"key": "learning_rate", "to": 0.0007})"_json});
+  session.send({"step", R"({"count": 1})"_json});
   const Seen seen = wait_for(session, [](const Observation& now) { return now.step == 5; });
   ASSERT_EQ(seen->runs.back().marks.size(), 1u);
   EXPECT_EQ(seen->runs.back().marks[0].step, 4);
@@ -398,21 +398,21 @@ TEST(Session, LiveChangesLeaveAMark) {
 
 TEST(Session, UnderAFloodOfRandomCommandsItStaysConsistent) {
   Session session(small_recipe_json().dump(), resting());
-  const char* commands[][2] = {{"toggle_run", "{}"},
-                               {"step", R"({"count": 2})"},
-                               {"rewind", R"({"step": 1})"},
-                               {"pause", "{}"},
-                               {"set", R"({"key":"clip","to":0.5})"},
-                               {"undo", "{}"},
-                               {"probe", R"({"index": 3})"},
-                               {"trace", R"({"layer": 1})"},
-                               {"branch", "{}"},
-                               {"run_to", R"({"step": 9})"}};
-  for (int i = 0; i < 120; ++i) session.send({commands[i * 7 % 10][0], commands[i * 7 % 10][1]});
-  session.send({"pause", "{}"});
-  session.send({"rewind", R"({"step": 0})"});
-  session.send({"reseed", R"({"seed": 77})"});
-  session.send({"step", R"({"count": 6})"});
+  const Command commands[] = {{"toggle_run"},
+                              {"step", R"({"count": 2})"_json},
+                              {"rewind", R"({"step": 1})"_json},
+                              {"pause"},
+                              {"set", R"({"key":"clip","to":0.5})"_json},
+                              {"undo"},
+                              {"probe", R"({"index": 3})"_json},
+                              {"trace", R"({"layer": 1})"_json},
+                              {"branch"},
+                              {"run_to", R"({"step": 9})"_json}};
+  for (int i = 0; i < 120; ++i) session.send(commands[i * 7 % 10]);
+  session.send({"pause"});
+  session.send({"rewind", R"({"step": 0})"_json});
+  session.send({"reseed", R"({"seed": 77})"_json});
+  session.send({"step", R"({"count": 6})"_json});
   const Seen seen = wait_for(
       session, [](const Observation& now) { return now.seed == 77 && now.checksum_step == 6 && !now.running; });
   const auto backend = make_cpu_backend(1);

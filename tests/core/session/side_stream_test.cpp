@@ -48,7 +48,7 @@ SessionOptions twofold(bool has_room = true) {
 TEST(LooksBeside, TrainingGoesOnWhileALookWaits) {
   TurnedWorker test(small_recipe_json(), twofold());
   test.box.request(set_of(Analysis::trace) | Analysis::inspected);
-  test.box.send({"run", "{}"});
+  test.box.send({"run"});
   std::int64_t most = 0;
   for (std::int64_t before = 0; test.worker.control().running() || before == 0;) {
     test.worker.turn();
@@ -68,7 +68,7 @@ TEST(LooksBeside, TrainingGoesOnWhileEigenvalueForcesAreFound) {
   recipe["training"]["steps"] = 100000;  // until they are found
   TurnedWorker test(recipe, twofold());
   test.box.request(set_of(Analysis::forces));
-  test.box.send({"run", "{}"});
+  test.box.send({"run"});
   std::int64_t most = 0;
   std::shared_ptr<const ForcesView> found;
   for (std::int64_t before = 0; !found && before < 100000;) {
@@ -82,7 +82,7 @@ TEST(LooksBeside, TrainingGoesOnWhileEigenvalueForcesAreFound) {
   EXPECT_GT(most, 5) << "of the pieces of a pass one after the other";
   ASSERT_TRUE(found);
   TurnedWorker alone(recipe);
-  alone.after({"step", nlohmann::json{{"count", found->step}}.dump()});
+  alone.after({"step", nlohmann::json{{"count", found->step}}});
   const auto expected = alone.worker.observe(set_of(Analysis::forces))->forces;
   ASSERT_EQ(found->heads.size(), expected->heads.size());
   EXPECT_EQ(found->gradient_norm, expected->gradient_norm);
@@ -97,11 +97,11 @@ TEST(LooksBeside, TrainingGoesOnWhileEigenvalueForcesAreFound) {
 
 TEST(LooksBeside, TheRunKeepsItsBits) {
   TurnedWorker test(small_recipe_json(), twofold());
-  const auto end = test.after({"run", "{}"});
+  const auto end = test.after({"run"});
   EXPECT_EQ(end->step, 40);
   EXPECT_EQ(end->checksum, checksum_without_session(40));
   EXPECT_EQ(end->runs.back().loss.size(), 40U);
-  EXPECT_EQ(test.after({"rewind", R"({"step": 17})"})->checksum, checksum_without_session(17));
+  EXPECT_EQ(test.after({"rewind", R"({"step": 17})"_json})->checksum, checksum_without_session(17));
   for (const Event& event : end->events) EXPECT_NE(event.severity, Severity::failure) << event.text;
 }
 
@@ -109,9 +109,9 @@ TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
   const AnalysisSet looks = looks_at_the_model();
   TurnedWorker beside(quickly_measured_recipe_json(), twofold()), alone(quickly_measured_recipe_json());
   for (TurnedWorker* test : {&beside, &alone}) test->box.request(0);
-  for (const Command& command : {Command{"step", R"({"count": 9})"}, Command{"probe", R"({"index": 3})"},
-                                 Command{"set", R"({"key": "layers.1.ska.ridge", "to": 0.01})"},
-                                 Command{"step", R"({"count": 2})"}, Command{"rewind", R"({"step": 9})"}}) {
+  for (const Command& command : {Command{"step", R"({"count": 9})"_json}, Command{"probe", R"({"index": 3})"_json},
+                                 Command{"set", R"({"key": "layers.1.ska.ridge", "to": 0.01})"_json},
+                                 Command{"step", R"({"count": 2})"_json}, Command{"rewind", R"({"step": 9})"_json}}) {
     for (TurnedWorker* test : {&beside, &alone}) test->after(command);
     const auto seen = beside.worker.observe(looks), expected = alone.worker.observe(looks);
     EXPECT_EQ(seen->checksum, expected->checksum);
@@ -122,7 +122,7 @@ TEST(LooksBeside, AtRestAllNumbersAreThoseOfLooksAtTheRunItself) {
 
 TEST(LooksBeside, WhereThereIsNoRoomLooksAreMadeBetweenSteps) {
   TurnedWorker test(small_recipe_json(), twofold(false));
-  const auto end = test.after({"step", R"({"count": 5})"});
+  const auto end = test.after({"step", R"({"count": 5})"_json});
   EXPECT_EQ(end->checksum, checksum_without_session(5));
   EXPECT_TRUE(has(end->current, Analysis::trace));
 }
@@ -133,8 +133,8 @@ TEST(LooksBeside, AConditionIsJudgedBehindEveryStep) {
     SessionOptions options = twofold();
     if (!is_beside) options.side_stream_from = 1 << 30;
     TurnedWorker test(small_recipe_json(), options);
-    test.after({"stop_when", R"({"condition": "loss < 4.8"})"});
-    const auto stopped = test.after({"run", "{}"});
+    test.after({"stop_when", R"({"condition": "loss < 4.8"})"_json});
+    const auto stopped = test.after({"run"});
     stopped_at[is_beside] = stopped->step;
     EXPECT_FALSE(stopped->finished);
   }
@@ -144,29 +144,29 @@ TEST(LooksBeside, AConditionIsJudgedBehindEveryStep) {
 
 TEST(LooksBeside, EverythingElseMayBeAskedForInBetween) {
   TurnedWorker test(small_recipe_json(), twofold());
-  const char* commands[][2] = {{"toggle_run", "{}"},
-                               {"step", R"({"count": 3})"},
-                               {"rewind", R"({"step": 1})"},
-                               {"set", R"({"key": "clip", "to": 0.5})"},
-                               {"undo", "{}"},
-                               {"probe", R"({"index": 3})"},
-                               {"trace", R"({"layer": 1})"},
-                               {"freeze", R"({"part": "1 ska"})"},
-                               {"skip", R"({"step": 1})"},
-                               {"branch", "{}"},
-                               {"device", R"({"name": "cpu"})"},
-                               {"reseed", R"({"seed": 5})"},
-                               {"compare", R"({"seeds": 2})"}};
+  const Command commands[] = {{"toggle_run"},
+                              {"step", R"({"count": 3})"_json},
+                              {"rewind", R"({"step": 1})"_json},
+                              {"set", R"({"key": "clip", "to": 0.5})"_json},
+                              {"undo"},
+                              {"probe", R"({"index": 3})"_json},
+                              {"trace", R"({"layer": 1})"_json},
+                              {"freeze", R"({"part": "1 ska"})"_json},
+                              {"skip", R"({"step": 1})"_json},
+                              {"branch"},
+                              {"device", R"({"name": "cpu"})"_json},
+                              {"reseed", R"({"seed": 5})"_json},
+                              {"compare", R"({"seeds": 2})"_json}};
   constexpr int count = sizeof commands / sizeof commands[0];
   for (int i = 0; i < 3 * count; ++i) {
-    test.box.send({commands[i * 5 % count][0], commands[i * 5 % count][1]});
+    test.box.send(commands[i * 5 % count]);
     for (int turn = 0; turn < 6; ++turn) {
       test.worker.turn();
       test.box.take();
       EXPECT_FALSE(test.worker.run().is_under_way());
     }
   }
-  const auto end = test.after({"pause", "{}"});
+  const auto end = test.after({"pause"});
   EXPECT_EQ(end->runs.back().loss.size(), static_cast<std::size_t>(end->latest_step));
   for (const Event& event : end->events) EXPECT_NE(event.severity, Severity::failure) << event.text;
 }

@@ -44,7 +44,7 @@ TEST_F(AccuracyPanel, EveryCellThatFitsCanBeProbed) {
   }
   for (const Command& sent : click_everywhere()) {
     ASSERT_EQ(sent.name, "probe") << "this page shows the tokens: there is no need to leave it";
-    const nlohmann::json task = nlohmann::json::parse(sent.value)["task"];
+    const nlohmann::json task = sent.value["task"];
     EXPECT_EQ(task["kind"], o.accuracy->grids.front().task);
     inspected.insert({task["bindings"].get<int>(), task["length"].get<int>()});
   }

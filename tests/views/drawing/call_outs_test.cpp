@@ -76,9 +76,9 @@ TEST_F(DragHints, GoWithTheirDeedAndStayAwayUnderALock) {
   window.state.is_locked = true;
   EXPECT_EQ(said().find("Dragit"), std::string::npos);
   window.state.is_locked = false;
-  complete_hint(window.state, {"select", "{}"});
+  complete_hint(window.state, {"select"});
   EXPECT_TRUE(window.state.hints.is_drag_due);
-  complete_hint(window.state, {"drag_mode", "{}"});
+  complete_hint(window.state, {"drag_mode"});
   EXPECT_FALSE(window.state.hints.is_drag_due);
 }
 

@@ -56,7 +56,7 @@ TEST_F(ContextMenu, ARightClickOnAPlotAsksForItWithThePlaceOnTheAxis) {
   const auto commands = sent();
   ASSERT_EQ(commands.size(), 1u);
   EXPECT_EQ(commands[0].name, "menu");
-  const auto value = nlohmann::json::parse(commands[0].value);
+  const auto value = commands[0].value;
   EXPECT_EQ(value["plot"], "training_loss");
   EXPECT_GT(value["x"].get<double>(), 0);
 }
@@ -74,7 +74,7 @@ TEST_F(ContextMenu, ARightClickOnATitleAsksForThePanel) {
     right_click(shown.area.x + 30, shown.area.y + 16);
     const auto commands = sent();
     ASSERT_EQ(commands.size(), 1u) << shown.panel;
-    EXPECT_EQ(commands[0].name + commands[0].value, "menu{\"panel\":\"" + shown.panel + "\"}");
+    EXPECT_EQ(commands[0].name + commands[0].value.dump(), "menu{\"panel\":\"" + shown.panel + "\"}");
   }
 }
 
@@ -124,7 +124,6 @@ TEST_F(ContextMenu, EveryPanelOffersItsCommandAndItsSize) {
     EXPECT_TRUE(item("Enlarge this panel")->is_on);
     for (const MenuItem& entry : window.state.menu.items) {
       EXPECT_TRUE(find_command(entry.command.name)) << entry.title;
-      EXPECT_TRUE(nlohmann::json::accept(entry.command.value)) << entry.title;
     }
     window.state.menu = {};
   }
@@ -134,10 +133,10 @@ TEST_F(ContextMenu, APlotOffersItsAxesAndWhatItFollows) {
   open("training", "training_loss");
   ASSERT_TRUE(item("Log y axis") && item("Log x axis") && item("Fit the axes") && item("Follow new data"));
   EXPECT_TRUE(item("Log y axis")->is_on);
-  EXPECT_EQ(nlohmann::json::parse(item("Log y axis")->command.value)["scale"], "linear");
+  EXPECT_EQ(item("Log y axis")->command.value["scale"], "linear");
   EXPECT_FALSE(item("Log x axis")->is_on);
   EXPECT_TRUE(item("Follow new data")->is_on);
-  EXPECT_EQ(item("Export this plot")->command.value, R"({"plot":"training_loss"})");
+  EXPECT_EQ(item("Export this plot")->command.value, R"({"plot":"training_loss"})"_json);
   window.state.plots["training_loss"].x = Range{1, 10};
   window.draw_page();
   EXPECT_FALSE(item("Follow new data")->is_on);
@@ -156,7 +155,7 @@ TEST_F(ContextMenu, ACellIsFollowedOverTraining) {
   window.state.menu.y = 0;
   open("patch", "patch_memory");
   ASSERT_TRUE(followed());
-  const std::string clicked = nlohmann::json::parse(followed()->command.value)["number"];
+  const std::string clicked = followed()->command.value["number"];
   EXPECT_TRUE(clicked.starts_with("patch.") && clicked.ends_with(".4")) << clicked;
   window.state.menu = {};
   open("patch", "");
@@ -230,8 +229,8 @@ TEST_F(ContextMenu, OfTheTrainingThrowsRunsAway) {
   const MenuItem *present = item("Throw this run away"), *earlier = item("Throw run 2 · without SKA away");
   ASSERT_TRUE(present && earlier);
   EXPECT_EQ(present->command.name, "discard");
-  EXPECT_EQ(present->command.value, "{}");
-  EXPECT_EQ(nlohmann::json::parse(earlier->command.value)["run"], "run 2 · without SKA");
+  EXPECT_TRUE(present->command.value.empty());
+  EXPECT_EQ(earlier->command.value["run"], "run 2 · without SKA");
   open("spectrum", "");
   EXPECT_EQ(item("Throw this run away"), nullptr);
 }

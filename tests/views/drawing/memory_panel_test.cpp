@@ -54,7 +54,7 @@ TEST_F(MemoryPanel, ADragUsesLessOfTheMemory) {
   const auto sent = window.commands.take();
   ASSERT_FALSE(sent.empty());
   EXPECT_EQ(sent.back().name, "set");
-  const nlohmann::json value = nlohmann::json::parse(sent.back().value);
+  const nlohmann::json value = sent.back().value;
   EXPECT_EQ(value["key"], "memory.modes") << "the setting itself, whatever the slider is called";
   EXPECT_LT(value["to"].get<double>(), 8);
 }

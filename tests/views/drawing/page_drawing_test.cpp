@@ -62,7 +62,6 @@ void expect_known_commands(const std::vector<Command>& sent) {
     const bool is_known =
         std::ranges::any_of(command_table(), [&](const CommandSpec& spec) { return spec.name == command.name; });
     EXPECT_TRUE(is_known) << command.name;
-    EXPECT_TRUE(nlohmann::json::accept(command.value)) << command.name << " " << command.value;
   }
 }
 
@@ -164,7 +163,7 @@ std::set<std::string> linked_panels(NullWindow& window, double y) {
   std::set<std::string> linked;
   for (double x = 272; x < ImGui::GetIO().DisplaySize.x; x += 12) {
     for (const Command& sent : window.click(x, y)) {
-      if (sent.name == "maximise") linked.insert(nlohmann::json::parse(sent.value)["panel"]);
+      if (sent.name == "maximise") linked.insert(sent.value["panel"]);
     }
   }
   return linked;

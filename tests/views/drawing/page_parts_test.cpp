@@ -9,7 +9,6 @@
 #include <set>
 
 #include "core/tasks/task.h"
-#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/drawing/null_window.h"
 #include "views/panels/panel.h"
@@ -64,7 +63,7 @@ TEST_F(SliderTest, ADragSendsLiveValuesAndSettlesOnTheLast) {
   }
   const auto live = window.commands.take();
   ASSERT_GE(live.size(), 4u);
-  for (const Command& command : live) EXPECT_TRUE(is_live(command)) << value_of(command);
+  for (const Command& command : live) EXPECT_TRUE(is_live(command)) << command.value;
   draw(3);
   EXPECT_TRUE(window.commands.take().empty()) << "a knob at rest says nothing";
   window.button(false);
@@ -72,7 +71,7 @@ TEST_F(SliderTest, ADragSendsLiveValuesAndSettlesOnTheLast) {
   const auto settled = window.commands.take();
   ASSERT_EQ(settled.size(), 1u);
   EXPECT_EQ(settled[0].name, "set");
-  EXPECT_EQ(value_of(settled[0])["key"], "learning_rate");
+  EXPECT_EQ(settled[0].value["key"], "learning_rate");
   EXPECT_FALSE(is_live(settled[0]));
 }
 
@@ -103,7 +102,7 @@ TEST_F(SliderTest, ADragMovesByItsOwnLengthWhereverItBegins) {
   const auto sent = window.commands.take();
   ASSERT_FALSE(sent.empty());
   const double track = 300 - 2 * window.look.px(6);
-  const double after = value_of(sent.back())["to"].get<double>();
+  const double after = sent.back().value["to"].get<double>();
   EXPECT_NEAR(share_of(setting, after), before + way / track, 0.005);
 }
 
@@ -122,7 +121,7 @@ TEST_F(SliderTest, TheWheelIsForTheColumnUnlessItIsMeantForTheSlider) {
   ASSERT_EQ(with_ctrl.size(), 1u);
   EXPECT_EQ(with_ctrl[0].name, "set");
   EXPECT_FALSE(is_live(with_ctrl[0])) << "a notch is a whole change";
-  EXPECT_LT(value_of(with_ctrl[0])["to"].get<double>(), setting.value);
+  EXPECT_LT(with_ctrl[0].value["to"].get<double>(), setting.value);
   window.state.focused_slider = setting.key;
   EXPECT_EQ(turn().size(), 1u);
   window.mouse(150, 150);
@@ -140,7 +139,7 @@ TEST_F(SliderTest, ADoubleClickGivesTheDefault) {
   }
   const auto sent = window.commands.take();
   ASSERT_FALSE(sent.empty());
-  EXPECT_EQ(value_of(sent.back())["to"], 0.0003) << value_of(sent.back());
+  EXPECT_EQ(sent.back().value["to"], 0.0003) << sent.back().value;
 }
 
 TEST_F(SliderTest, AClickOnTheNumberOpensAField) {
@@ -161,7 +160,7 @@ std::map<std::string, std::set<std::pair<int, int>>> tabs_of(NullWindow& window,
   for (const int y : {33}) {
     for (int x = 4; x < width; x += 8) {
       for (const Command& command : window.click(x, y)) {
-        if (command.name == "workspace") found[value_of(command)["name"]].insert({x, y});
+        if (command.name == "workspace") found[command.value["name"]].insert({x, y});
       }
     }
   }
@@ -189,7 +188,7 @@ TEST(Claims, AClickOnOneCopiesItsCommand) {
   std::set<std::string> copied;
   for (double y = panel->area.y + 60; y < panel->area.bottom() - 10; y += 20) {
     for (const Command& command : window.click(panel->area.x + 200, y)) {
-      if (command.name == "copy") copied.insert(value_of(command)["claim"]);
+      if (command.name == "copy") copied.insert(command.value["claim"]);
     }
   }
   EXPECT_GE(copied.size(), 4u);
@@ -262,7 +261,7 @@ TEST(Palette, EveryExampleIsTypedWithoutBraces) {
     palette_key(state, commands, ListKey::accept);
     const std::vector<Command> sent = commands.take();
     ASSERT_EQ(sent.size(), 1u) << spec.name;
-    EXPECT_EQ(value_of(sent[0]), nlohmann::json::parse(spec.example)) << spec.name;
+    EXPECT_EQ(sent[0].value, nlohmann::json::parse(spec.example)) << spec.name;
   }
   for (const PaletteLine& line : palette_matches(""))
     EXPECT_EQ(line.meaning.find_first_of("{}"), std::string::npos) << line.meaning;
@@ -276,7 +275,7 @@ TEST(Palette, FindsPresetsTasksThemesSizesAndLayoutsByName) {
     state.palette = {true, false, text, 0, 0};
     palette_key(state, commands, ListKey::accept);
     const std::vector<Command> sent = commands.take();
-    return sent.empty() ? std::string() : sent[0].name + " " + sent[0].value;
+    return sent.empty() ? std::string() : sent[0].name + " " + sent[0].value.dump();
   };
   EXPECT_EQ(first("sessa"), R"(load {"preset":"sessa-mqar"})");
   EXPECT_EQ(first("tiny"), R"(load {"preset":"tiny"})");
@@ -379,14 +378,14 @@ TEST(Modes, APairOfAKoopmanMlpIsDraggedSwitchedAndChosen) {
     ASSERT_EQ(std::tuple(drag.size(), off.size(), choice.size(), other.size()), std::tuple(2u, 1u, 1u, 2u));
     EXPECT_EQ(drag[0].name, "drag_mode");
     EXPECT_EQ(drag[1].name, "select") << "the readout is that of the dragged mode";
-    EXPECT_EQ(value_of(drag[0]),
+    EXPECT_EQ(drag[0].value,
               (nlohmann::json{{"layer", layer}, {"head", 0}, {"mode", 5}, {"re", 0.25}, {"im", -0.5}, {"live", true}}));
-    EXPECT_EQ(value_of(off[0])["off"], layer == 4) << "in layer 2 it is switched on again";
-    EXPECT_EQ(value_of(choice[0]), (nlohmann::json{{"mode", 5}}));
-    EXPECT_EQ(value_of(other[0])["layer"], 3) << "a dot of the neighbouring head is that head's";
+    EXPECT_EQ(off[0].value["off"], layer == 4) << "in layer 2 it is switched on again";
+    EXPECT_EQ(choice[0].value, (nlohmann::json{{"mode", 5}}));
+    EXPECT_EQ(other[0].value["layer"], 3) << "a dot of the neighbouring head is that head's";
   }
   window.state.selection.layer = 3;
-  EXPECT_EQ(value_of(sent(clicked).at(0)), (nlohmann::json{{"layer", 2}, {"mode", 5}}))
+  EXPECT_EQ(sent(clicked).at(0).value, (nlohmann::json{{"layer", 2}, {"mode", 5}}))
       << "the first one is shown with a head";
 }
 

@@ -33,7 +33,7 @@ struct TimeBar : testing::Test {
     const auto sent = window.commands.take();
     EXPECT_FALSE(sent.empty());
     for (const Command& command : sent) EXPECT_EQ(command.name, "rewind");
-    return sent.empty() ? -1 : nlohmann::json::parse(sent.back().value)["step"].get<std::int64_t>();
+    return sent.empty() ? -1 : sent.back().value["step"].get<std::int64_t>();
   }
   std::vector<Command> clicked(double x, double y) {
     window.mouse(x, y);
@@ -139,7 +139,7 @@ TEST_F(TimeBar, TheTopBarRestartsStepsRunsAndChangesTheSpeed) {
 /// The value of the first command of that name that the top bar sends.
 std::string value_of(TimeBar& test, const std::string& name) {
   for (const Command& command : all_of_the_top_bar(test)) {
-    if (command.name == name) return command.value;
+    if (command.name == name) return command.value.dump();
   }
   return "";
 }
@@ -172,7 +172,7 @@ TEST_F(TimeBar, TheRightButtonWritesANoteOrChangesTheOneThere) {
     window.button(false, 1);
     window.draw_page(2);
     const std::vector<Command> sent = window.commands.take();
-    return sent.size() == 1 ? sent[0].name + " " + sent[0].value : "";
+    return sent.size() == 1 ? sent[0].name + " " + sent[0].value.dump() : "";
   };
   Observation noted = samples::rewound();
   noted.notes = {{.text = "a key", .token = 1, .label = noted.trace->tokens[1].label},

@@ -6,7 +6,6 @@
 
 #include "app/window/window_loop.h"
 #include "core/io/error.h"
-#include "tests/support/command_value.h"
 #include "tests/support/sample_observations.h"
 
 namespace {
@@ -18,7 +17,7 @@ class SampleSource final : public ObservationSource {
  public:
   explicit SampleSource(std::shared_ptr<const Observation> observation) : observation_(std::move(observation)) {}
   void send(Command command) override {
-    std::printf("%s %s\n", command.name.c_str(), value_of(command).dump().c_str());
+    std::printf("%s %s\n", command.name.c_str(), command.value.dump().c_str());
     std::fflush(stdout);
     Observation next = *observation_;
     if (command.name == "toggle_run") next.running = !next.running;

@@ -15,10 +15,9 @@ void inspected_cell(Frame& frame, const AccuracyGrid& grid, const AccuracyCell& 
   nlohmann::json task = nlohmann::json::parse(grid.config);
   task["bindings"] = cell.bindings;
   task["length"] = cell.length;
-  frame.commands.send({"probe", nlohmann::json{{"index", 0}, {"task", task}}.dump()});
+  frame.commands.send("probe", {{"index", 0}, {"task", task}});
   // If this page shows no tokens, opens the one that shows the model's answers.
-  if (selected_token(frame.seen(), frame.state.selection) < 0)
-    frame.commands.send({"workspace", nlohmann::json{{"name", "probe"}}.dump()});
+  if (selected_token(frame.seen(), frame.state.selection) < 0) frame.commands.send("workspace", {{"name", "probe"}});
 }
 
 void draw_accuracy_grid(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {

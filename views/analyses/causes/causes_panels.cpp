@@ -77,7 +77,7 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
       canvas.stroke_rect(chip, frame.px(3), {theme.warning, std::max(1.0, frame.px(1.5)), Dash::solid});
     const std::string name = "Token " + std::to_string(t) + " " + tokens[t].label;
     if (press.hovered) hint_box(frame, chip, is_clean ? name : name + ": click to replace it");
-    if (press.clicked && is_clean) frame.commands.send("select", {{"token", static_cast<std::int64_t>(t)}});
+    if (press.clicked && is_clean) frame.commands.send("select", {{"token", t}});
     if (press.clicked && !is_clean)
       frame.commands.send("palette", {{"text", "pair at=" + std::to_string(t) + " label="}});
   }
@@ -128,10 +128,9 @@ std::string grid_sentence(const PatchView& view, const std::vector<Figure>& figu
 /// A cell of a grid selects its part and token; one of a memory is put into the corrupted run.
 void choose_cell(Frame& frame, const PatchView& view, int row, int token) {
   const PatchRow& of = view.rows[static_cast<std::size_t>(row)];
-  frame.commands.send("select", {{"layer", std::int64_t{of.layer}}, {"token", std::int64_t{token}}});
+  frame.commands.send("select", {{"layer", of.layer}, {"token", token}});
   if (of.group == PatchGroup::memory)
-    frame.commands.send("transplant",
-                        {{"layer", std::int64_t{of.layer}}, {"part", of.place}, {"token", std::int64_t{token}}});
+    frame.commands.send("transplant", {{"layer", of.layer}, {"part", of.place}, {"token", token}});
 }
 
 /// The grids; returns the text of the cell under the pointer.
@@ -189,9 +188,8 @@ double draw_grid_chips(Frame& frame, double right, const Rect& row) {
   for (std::size_t i = figures.size(); i-- > 0;) {
     const bool is_on = frame.state.figure_of("patch") == static_cast<int>(i);
     const std::string name = figures[i].id.substr(figures[i].id.find('_') + 1);
-    right = command_chip(
-        frame, {"show", {{"panel", std::string("patch")}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}}},
-        name.c_str(), right, row, name, is_on, figures[i].title);
+    right = command_chip(frame, {"show", {{"panel", "patch"}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}}},
+                         name.c_str(), right, row, name, is_on, figures[i].title);
   }
   return right;
 }
@@ -203,10 +201,9 @@ double draw_patch_controls(Frame& frame, const Rect& row) {
                                    "Changes another token or another value");
   const auto now = std::ranges::find(all_measures, view->pair.measure) - std::begin(all_measures);
   const AnswerMeasure other = all_measures[static_cast<std::size_t>(now + 1) % std::size(all_measures)];
-  const double measure =
-      command_chip(frame, {"pair", {{"measure", std::string(name_of(other))}}}, "measure", next, row,
-                   std::string(name_of(view->pair.measure)), true,
-                   "How the answer is measured; a click switches to: " + std::string(name_of(other)));
+  const double measure = command_chip(
+      frame, {"pair", {{"measure", name_of(other)}}}, "measure", next, row, std::string(name_of(view->pair.measure)),
+      true, "How the answer is measured; a click switches to: " + std::string(name_of(other)));
   return row.width < frame.px(420) ? measure : draw_grid_chips(frame, measure, row);
 }
 
@@ -253,7 +250,7 @@ void draw_state_pair(Frame& frame, const TransplantView& view, const StatePart& 
   if (to.hovered && is_in) hint_box(frame, corrupted, "Click to take it out again");
   const bool is_dropped = from.released && corrupted.contains(mouse_place());
   if (is_dropped || from.clicked) frame.commands.send("transplant", {{"part", part.name}});
-  if (to.clicked && is_in) frame.commands.send("transplant", {{"part", std::string("none")}});
+  if (to.clicked && is_in) frame.commands.send("transplant", {{"part", "none"}});
 }
 
 void draw_transplant(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
@@ -299,8 +296,8 @@ double draw_ablation_controls(Frame& frame, const Rect& row) {
   const AblationView* view = frame.seen().ablation.get();
   if (!view || view->parts.size() < 2 || row.width < frame.px(150)) return row.right();
   const std::int64_t next = next_ablation_page(frame.state);
-  return command_chip(frame, {"show", {{"panel", std::string("ablation")}, {"figure", next}}}, "next parts",
-                      row.right(), row, "next group", false, "Shows the next parts, whose removal costs less");
+  return command_chip(frame, {"show", {{"panel", "ablation"}, {"figure", next}}}, "next parts", row.right(), row,
+                      "next group", false, "Shows the next parts, whose removal costs less");
 }
 
 double draw_transplant_controls(Frame& frame, const Rect& row) {
@@ -308,14 +305,13 @@ double draw_transplant_controls(Frame& frame, const Rect& row) {
   if (!view || view->layer < 0 || row.width < frame.px(150)) return row.right();
   double right = row.right();
   for (const auto& [part, hint] : {std::pair{"none", "Puts nothing in"}, {"all", "Puts the layer's whole memory in"}}) {
-    right = command_chip(frame, {"transplant", {{"part", std::string(part)}}}, part, right, row, part,
-                         view->choice.part == part, hint);
+    right =
+        command_chip(frame, {"transplant", {{"part", part}}}, part, right, row, part, view->choice.part == part, hint);
   }
   if (view->heads < 2 || right - row.x < frame.px(80)) return right;
   const int next = view->choice.head + 1 < view->heads ? view->choice.head + 1 : -1;
   const std::string name = view->choice.head < 0 ? "all heads" : "head " + std::to_string(view->choice.head);
-  return command_chip(frame, {"transplant", {{"head", std::int64_t{next}}}}, "head", right, row, name,
-                      view->choice.head >= 0,
+  return command_chip(frame, {"transplant", {{"head", next}}}, "head", right, row, name, view->choice.head >= 0,
                       next < 0 ? "Click: all heads" : "Click: head " + std::to_string(next) + " alone");
 }
 

@@ -23,9 +23,8 @@ double draw_scale_chip(Frame& frame, const Rect& row, const char* panel, const c
   const bool is_semi_log =
       plot != frame.state.plots.end() && plot->second.x_scale.value_or(Scale::log) == Scale::linear;
   const std::string other = is_semi_log ? "log" : "linear";
-  return command_chip(frame,
-                      {"axis_scale", {{"panel", std::string(panel)}, {"axis", std::string("x")}, {"scale", other}}},
-                      "semi_log", row.right(), row, is_semi_log ? "semi-log" : "log-log", is_semi_log,
+  return command_chip(frame, {"axis_scale", {{"panel", panel}, {"axis", "x"}, {"scale", other}}}, "semi_log",
+                      row.right(), row, is_semi_log ? "semi-log" : "log-log", is_semi_log,
                       "Switches the axis of the lag between linear and logarithmic  Shift X");
 }
 
@@ -53,7 +52,7 @@ void draw_kind_chips(Frame& frame, const RaceView& race, const Rect& row) {
       const bool was_on = std::find(now.begin(), now.end(), other) != now.end();
       if (was_on != (other == *kind)) kinds.push_back(other);
     }
-    if (!kinds.empty()) frame.commands.send(Command{"influence", nlohmann::json{{"race", {{"kinds", kinds}}}}.dump()});
+    if (!kinds.empty()) frame.commands.send("influence", {{"race", {{"kinds", kinds}}}});
   }
 }
 
@@ -220,16 +219,15 @@ double draw_influence_controls(Frame& frame, const Rect& row) {
   if (!view || view->sources.empty() || row.width < frame.px(560)) return left;
   const bool is_exact = view->directions == 0;
   const double exact =
-      command_chip(frame, {"influence", {{"directions", std::int64_t{is_exact ? few_directions : all_directions}}}},
-                   "exact", left, row, "exact", is_exact,
+      command_chip(frame, {"influence", {{"directions", is_exact ? few_directions : all_directions}}}, "exact", left,
+                   row, "exact", is_exact,
                    is_exact ? "Estimates the norms from four random directions again"
                             : "Computes exact norms, one backward pass for every channel; takes longer");
   const bool is_one = view->sources.size() == 1;
   const std::string name = is_one ? "τ = " + std::to_string(view->sources.front()) : "mean of sources";
   const int token = frame.state.selection.token;
   const int one = std::min(token >= 0 ? token : usual_source, view->tokens - 2);
-  return command_chip(frame, {"influence", {{"source", std::int64_t{is_one ? -1 : one}}}}, "source", exact, row, name,
-                      is_one,
+  return command_chip(frame, {"influence", {{"source", is_one ? -1 : one}}}, "source", exact, row, name, is_one,
                       is_one ? "Shows the mean over several source tokens again"
                              : "Follows one source token: the selected one, else token 8");
 }
@@ -268,7 +266,7 @@ void draw_retrieval(Frame& frame, const Panel& panel, const std::vector<Figure>&
     value_slider(frame, own, place, [&](double value, bool) {
       nlohmann::json number = value;
       if (knob.integer) number = static_cast<std::int64_t>(std::lround(value));
-      frame.commands.send(Command{"influence", nlohmann::json{{"retrieval", {{knob.key, number}}}}.dump()});
+      frame.commands.send("influence", {{"retrieval", {{knob.key, number}}}});
     });
   };
   const double rows = draw_slider_rows(frame, retrieval_knobs(*view), 170, area, draw);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/recipe/interventions.h"
 #include "views/figures/plot_functions.h"
 
 namespace afterglow {

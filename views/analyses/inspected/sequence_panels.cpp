@@ -26,8 +26,7 @@ void draw_token_field(Frame& frame, int token, const Rect& chip) {
   canvas.fill_rect(box, frame.px(4), frame.look.theme->raised);
   const FieldResult field = text_field(frame.look, "##chip", edit.text, box, small_size, FontFace::mono, wants_focus);
   if (!field.entered && !field.left) return;
-  if (field.entered && !edit.text.empty())
-    frame.commands.send("probe_sequence", {{"at", std::int64_t{token}}, {"label", edit.text}});
+  if (field.entered && !edit.text.empty()) frame.commands.send("probe_sequence", {{"at", token}, {"label", edit.text}});
   edit = {};
 }
 
@@ -43,7 +42,7 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
       {tiny_size, FontFace::mono, press.hovered ? frame.look.theme->text : frame.look.theme->faint, Anchor::middle});
   if (press.hovered)
     hint_box(frame, chip, number + (is_before ? " earlier tokens" : " later tokens") + ": click to show them");
-  if (press.clicked) frame.commands.send("select", {{"token", std::int64_t{next}}});
+  if (press.clicked) frame.commands.send("select", {{"token", next}});
 }
 
 /// `weight`: in the sums; below 0 where there are none.
@@ -65,10 +64,8 @@ void paint_token(Frame& frame, const InspectedView& inspected, int token, bool i
   const bool is_ended = ImGui::IsMouseReleased(1);
   if (!brush.weight || !(is_hovered || is_ended)) return;
   const auto send = [&](std::int64_t painted, bool is_live) {
-    frame.commands.send("mask", {{"layer", std::int64_t{inspected.summed_layer}},
-                                 {"tokens", painted},
-                                 {"to", *brush.weight},
-                                 {"live", is_live}});
+    frame.commands.send(
+        "mask", {{"layer", inspected.summed_layer}, {"tokens", painted}, {"to", *brush.weight}, {"live", is_live}});
   };
   if (is_hovered && brush.token != token) send(brush.token = token, true);
   if (!is_ended) return;
@@ -119,7 +116,7 @@ double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const
       if (frame.state.is_locked) continue;
       frame.state.edit = {edit_key(token), 0, true, true, inspected.tokens[static_cast<std::size_t>(token)].label, -1};
     } else {
-      frame.commands.send("select", {{"token", std::int64_t{token}}});
+      frame.commands.send("select", {{"token", token}});
     }
   }
   return rows * line;
@@ -168,10 +165,8 @@ double draw_scale_chip(Frame& frame, double right, const Rect& row) {
   const Trace& trace = *frame.seen().trace;
   const int token = selected_token(frame.seen(), frame.state.selection);
   const bool is_kept = trace.scale_kept_behind >= 0;
-  ChipCommand command{"freeze_scale", {}};
-  if (!is_kept) command.fields.emplace_back("behind", std::int64_t{token});
   return command_chip(
-      frame, command, "scale", right, row, "freeze scale m", is_kept,
+      frame, {"freeze_scale", {{"behind", is_kept ? -1 : token}}}, "scale", right, row, "freeze scale m", is_kept,
       is_kept ? "Lets the scale m grow with the keys again"
               : "Keeps the scale m of token " + std::to_string(token) + " for all later tokens (Echo 3.2.1)");
 }

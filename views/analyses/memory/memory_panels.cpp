@@ -21,9 +21,7 @@ void draw_memory_knob(Frame& frame, const Setting& setting, const Rect& place) {
   own.key = "inspector." + setting.key;
   if (own.label.starts_with("memory ")) own.label.erase(0, std::string_view("memory ").size());
   value_slider(frame, own, place, [&](double value, bool is_live) {
-    std::vector<CommandField> fields{{"key", setting.key}, {"to", value}};
-    if (is_live) fields.emplace_back("live", true);
-    frame.commands.send("set", fields);
+    frame.commands.send(SetNumber{setting.key, value, is_live});
   });
 }
 
@@ -60,10 +58,10 @@ double draw_runs_chip(Frame& frame, const ForecastView& view, double right, cons
                   has_runs ? "Shows this run alone again" : "Adds the forecast of another seed's snapshot");
   if (!chip.clicked) return chip.left;
   if (has_runs) {
-    frame.commands.send(Command{"compare_runs", R"({"paths": []})"});
+    frame.commands.send("compare_runs", {{"paths", nlohmann::json::array()}});
   } else {
     // The user only has to type the file's name.
-    frame.commands.send("palette", {{"text", std::string("compare_runs path=other_seed.safetensors")}});
+    frame.commands.send("palette", {{"text", "compare_runs path=other_seed.safetensors"}});
   }
   return chip.left;
 }

@@ -37,7 +37,7 @@ void move_eigenvalue(Frame& frame, const PlotResponse& response) {
   value["eigenvalues"][index] = response.drag->y;
   if (view->made_of->mu > 0) value["mu"] = view->made_of->mu;
   if (view->made_of->L > 0) value["L"] = view->made_of->L;
-  frame.commands.send({"solver_problem", value.dump()});
+  frame.commands.send("solver_problem", value);
 }
 
 void draw_one(Frame& frame, const Figure& figure, const Rect& area) {
@@ -87,7 +87,7 @@ double draw_solver_race_controls(Frame& frame, const Rect& row) {
   if (!view || right - row.x < frame.px(250)) return right;
   right -= frame.px(8);
   for (const char* shape : {"outlier", "clustered", "geometric"}) {
-    right = command_chip(frame, {"solver_problem", {{"shape", std::string(shape)}}}, shape, right, row, shape, false,
+    right = command_chip(frame, {"solver_problem", {{"shape", shape}}}, shape, right, row, shape, false,
                          "Solves a synthetic spectrum whose dots can be dragged");
   }
   right = command_chip(frame, {"solver_problem", {}}, "layer", right, row, "layer", !view->made,

@@ -259,9 +259,7 @@ void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figur
       slider_track(frame, "K", track, static_cast<double>(std::min(power, max_powers)) / max_powers);
   const double wanted = result.reset ? head->power : std::round(result.share * max_powers);
   if (!result.reset && !(result.moved && static_cast<int>(wanted) != power) && !result.released) return;
-  std::vector<CommandField> fields{{"layer", std::int64_t{head->layer}}, {"key", std::string("K")}, {"to", wanted}};
-  if (result.held) fields.emplace_back("live", true);
-  frame.commands.send("override", fields);
+  frame.commands.send("override", {{"layer", head->layer}, {"key", "K"}, {"to", wanted}, {"live", result.held}});
 }
 
 }  // namespace
@@ -286,8 +284,8 @@ double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, i
   constexpr int max_chips = 8;
   for (int h = std::min(heads, max_chips) - 1; h >= 0; --h) {
     const std::string label = std::to_string(h), id = "head" + label;
-    right = command_chip(frame, {"select", {{"head", std::int64_t{h}}, {"all_heads", false}}}, id.c_str(), right, row,
-                         label, h == chosen, "Head " + label);
+    right = command_chip(frame, {"select", {{"head", h}, {"all_heads", false}}}, id.c_str(), right, row, label,
+                         h == chosen, "Head " + label);
   }
   return right;
 }

@@ -34,8 +34,8 @@ void draw_bisect(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 double draw_bisect_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(120)) return row.right();
   const double other =
-      command_chip(frame, {"palette", {{"text", std::string("bisect condition=")}}}, "condition", row.right(), row,
-                   "condition …", false, "Choose the condition, over any number that `afterglow check --names` lists");
+      command_chip(frame, {"palette", {{"text", "bisect condition="}}}, "condition", row.right(), row, "condition …",
+                   false, "Choose the condition, over any number that `afterglow check --names` lists");
   if (!frame.seen().bisect) return other;
   return command_chip(frame, {"bisect", {}}, "ask", other, row, "Run again", false,
                       "Repeats the training with one part frozen at a time");
@@ -56,14 +56,14 @@ double draw_microscope_controls(Frame& frame, const Rect& row) {
       Choice{"nothing", "same", "Changes nothing: both runs must stay equal, bit for bit"},
       Choice{"one token", "token", "Replaces one token in the first sequence of the next batch"},
       Choice{"one bit", "bit", "Flips the lowest bit of one weight"}};
-  double right = command_chip(
-      frame, {"palette", {{"text", std::string("microscope change=")}}}, "other", row.right(), row, "other …", false,
-      "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
+  double right =
+      command_chip(frame, {"palette", {{"text", "microscope change="}}}, "other", row.right(), row, "other …", false,
+                   "Changes any field of the recipe, the device or the precision, such as learning_rate=0.002");
   const MicroscopeView* view = frame.seen().microscope.get();
   for (const Choice& choice : choices) {
     const bool is_first = !view && choice.change == std::string_view("bit");
-    right = command_chip(frame, {"microscope", {{"change", std::string(choice.change)}}}, choice.change, right, row,
-                         choice.label, is_first, choice.hint);
+    right = command_chip(frame, {"microscope", {{"change", choice.change}}}, choice.change, right, row, choice.label,
+                         is_first, choice.hint);
   }
   return right;
 }
@@ -132,15 +132,15 @@ void draw_over_training(Frame& frame, const Panel& panel, const std::vector<Figu
 double draw_over_training_controls(Frame& frame, const Rect& row) {
   if (row.width < frame.px(120)) return row.right();
   const double other =
-      command_chip(frame, {"palette", {{"text", std::string("over_training number=")}}}, "number", row.right(), row,
+      command_chip(frame, {"palette", {{"text", "over_training number="}}}, "number", row.right(), row,
                    "choose number …", false, "Follows another number of those that `afterglow check --names` lists");
   const bool is_asked = frame.seen().over_training != nullptr;
   double right = other;
   for (const char* number : {"kappa", "spectral_radius"}) {
     if (row.width < frame.px(260) && number == std::string_view("kappa")) continue;
     const bool is_shown = is_asked && frame.seen().over_training->number == number;
-    right = command_chip(frame, {"over_training", {{"number", std::string(number)}}}, number, right, row,
-                         words_of(number), is_shown || (!is_asked && right == other),
+    right = command_chip(frame, {"over_training", {{"number", number}}}, number, right, row, words_of(number),
+                         is_shown || (!is_asked && right == other),
                          "Follows the " + words_of(number) + " over all kept steps");
   }
   return right;

@@ -70,7 +70,7 @@ double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
     hint_box(frame, row,
              measured(claim) + ": " + claim.command + (claim.device.empty() ? "" : ", " + claim.device) +
                  "; a click copies it");
-  if (press.clicked) frame.commands.send("copy", {{"what", std::string("claim")}, {"claim", claim.claim}});
+  if (press.clicked) frame.commands.send("copy", {{"what", "claim"}, {"claim", claim.claim}});
   return row.height + 1;
 }
 

@@ -67,7 +67,7 @@ InspectionSetup last_surgery(const TrainingRun& run) {
   InspectionSetup last;
   for (const TimedCommand& timed : run.recipe().commands) {
     if (timed.step < run.step() && timed.command.name == "surgery")
-      last = parse_surgery(nlohmann::json::parse(timed.command.value), run.trainer());
+      last = parse_surgery(timed.command.value, run.trainer());
   }
   return last;
 }

@@ -79,8 +79,7 @@ class Bisect : public Study<BisectConfig, BisectView> {
     from.recipe.training.steps = std::max(from.recipe.training.steps, view_->until);
     const std::string& part = frozen_[view_->parts.size()].first;
     if (!part.empty())
-      from.recipe.commands.insert(from.recipe.commands.begin(),
-                                  {start_.step, {"freeze", nlohmann::json{{"part", part}}.dump()}});
+      from.recipe.commands.insert(from.recipe.commands.begin(), {start_.step, {"freeze", {{"part", part}}}});
     std::ranges::stable_sort(from.recipe.commands, {}, &TimedCommand::step);
     now_ = std::make_unique<AnalysedRun>(SavedRun{from.recipe, from}, backend, 0);
     condition_ = StopCondition({config_.condition, 1}, measure_function(*now_));

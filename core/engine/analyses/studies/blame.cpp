@@ -43,7 +43,7 @@ constexpr std::int64_t shown_sequences = 4;
 void leave_out(Recipe& recipe, std::int64_t step) {
   const auto later =
       std::ranges::find_if(recipe.commands, [&](const TimedCommand& timed) { return timed.step > step - 1; });
-  recipe.commands.insert(later, {step - 1, {"skip", "{}"}});
+  recipe.commands.insert(later, {step - 1, {"skip"}});
 }
 
 /// Sequences in the batch of a step, which an earlier command may have changed.
@@ -51,8 +51,8 @@ std::int64_t batch_size(const Recipe& recipe, std::int64_t step) {
   std::int64_t size = recipe.training.batch;
   for (const TimedCommand& timed : recipe.commands) {
     if (timed.step >= step || timed.command.name != "set") continue;
-    const json value = json::parse(timed.command.value);
-    if (value.at("key") == "batch") size = static_cast<std::int64_t>(value.at("to").get<double>());
+    const SetNumber set = SetNumber::of(timed.command);
+    if (set.key == "batch") size = static_cast<std::int64_t>(set.to);
   }
   return size;
 }

@@ -181,7 +181,7 @@ class PhaseMapAnalysis final : public UntiedAnalysis {
     if (!other || !other->holds(of_->run->recipe())) return;
     if (&before.run->trainer().backend() != &of_->run->trainer().backend()) other->drop_present();
     of_->chosen<RunMap>() = {other->config(), other};
-    of_->run->note({"phase_map", to_json(other->config()).dump()});
+    of_->run->note({"phase_map", to_json(other->config())});
   }
 
  private:

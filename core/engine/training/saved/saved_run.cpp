@@ -62,7 +62,7 @@ void add_notes(const std::filesystem::path& file, SavedRun& saved) {
   if (!std::filesystem::exists(file, unknown)) return;
   try {
     Recipe noted;
-    noted.commands = {{0, {"note", nlohmann::json{{"notes", read_json(file).at("notes")}}.dump()}}};
+    noted.commands = {{0, {"note", {{"notes", read_json(file).at("notes")}}}}};
     notes_of(noted);
     std::erase_if(recipe.commands, [](const TimedCommand& timed) { return timed.command.name == "note"; });
     recipe.commands.insert(recipe.commands.begin(), noted.commands.front());
