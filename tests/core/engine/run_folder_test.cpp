@@ -121,6 +121,14 @@ TEST_F(RunFolders, NewStatesComeAndDeletedOnesKeepTheirSteps) {
   EXPECT_FALSE(folder.update());
 }
 
+TEST_F(RunFolders, AStateWhoseNameIsNotUtf8IsSaid) {
+  weights("step_1.safetensors");
+  weights("step_2\xff.safetensors");
+  const RunFolder run(folder_);
+  EXPECT_THAT(run.view()->states, ElementsAre(1));
+  EXPECT_THAT(run.notes(), ElementsAre(HasSubstr("not UTF-8")));
+}
+
 TEST_F(RunFolders, AStateWaitsForItsConfig) {
   weights("step-1/model.safetensors");
   weights("step-2/model.safetensors");

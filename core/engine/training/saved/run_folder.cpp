@@ -17,6 +17,7 @@
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/named.h"
+#include "core/io/terminal_text.h"
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/recipe/recipe.h"
 
@@ -178,6 +179,8 @@ void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
 }
 
 void RunFolder::take_state(const fs::path& path, const fs::path& weights, std::int64_t step, Scan& scan) {
+  if (!is_utf8(path.string()))
+    return scan.notes.push_back(terminal_text(path.string()) + ": its name is not UTF-8; rename it");
   const Stamp stamp = stamp_of(weights);
   auto& [known, own_step] = checked_[weights];
   try {
