@@ -250,7 +250,7 @@ TEST(TheCountOfNumbers, TakesValuesAndLeavesOutNamesAndScales) {
   if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
   EXPECT_EQ(count("0.984 on 64 sequences"), 4);
   EXPECT_EQ(count("k13 mamba2 fp32"), 0);
-  EXPECT_EQ(count("v15 0.999, 1,024 tokens"), 4);
+  EXPECT_EQ(count("v15 0.999 of 1,024 tokens"), 4);
   EXPECT_EQ(count("−30 %"), 2);
 }
 
