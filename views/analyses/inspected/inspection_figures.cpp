@@ -17,11 +17,13 @@ namespace {
 
 constexpr double no_ghost = std::numeric_limits<double>::quiet_NaN();
 
-/// "whole sequence at once, after token 63 k1, right answer v2"
+/// "whole sequence at once, after token 63 k1, right answer v2"; what was typed or written need not be right.
 std::string place_text(const InspectedView& inspected, int token) {
   const TokenView& there = inspected.tokens[static_cast<std::size_t>(token)];
   std::string text = "whole sequence at once, after token " + std::to_string(token) + " " + there.label;
-  if (there.target >= 0) text += ", right answer " + inspected_label(inspected, there.target);
+  const bool is_written = inspected.task.starts_with("text,");
+  if (there.target >= 0)
+    text += (is_written ? ", followed by " : ", right answer ") + inspected_label(inspected, there.target);
   return text;
 }
 

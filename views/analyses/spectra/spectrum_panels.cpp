@@ -133,7 +133,7 @@ void draw_corner_words(const Frame& frame, const Rect& area) {
   RowText style{small_size, FontFace::regular, frame.look.theme->dim, Anchor::start};
   row_text(frame.look, canvas, row, "middle: gone at once", style);
   style.anchor = Anchor::end;
-  row_text(frame.look, canvas, row, "on the circle: never fades", style);
+  row_text(frame.look, canvas, row, "circle: never fades", style);
 }
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
