@@ -505,7 +505,7 @@ TEST_F(PaintedTokens, OfZeroAreLeftOutAndOfOneCounted) {
     EXPECT_EQ(painted(whole, {{{0, 0}, {3, 0}, {6, 0}}, {{2, 0}}}), of_facts) << masked;
     EXPECT_EQ(painted(masked, of_all(1)), of_all_tokens) << masked;
     EXPECT_EQ(painted(masked, {{{0, 0}, {1, 1}}, {}}), of_facts) << masked;
-    expect_near(painted(masked, {{{1, 1 - 1e-9}}, {{0, 1e-9}, {2, 1e-9}}}), of_facts, 1e-3);
+    expect_near(painted(masked, {{{1, 1 - 1e-9}}, {{0, 1e-16}, {2, 1e-16}}}), of_facts, 1e-4);
     masked["mask"] = "facts + question";
     EXPECT_EQ(painted(whole, {{}, {{0, 0}}}), answer(masked).y) << masked;
     EXPECT_THAT(painted(whole, of_all(0)), ::testing::Each(0.0)) << masked;
