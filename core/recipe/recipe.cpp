@@ -63,7 +63,11 @@ std::vector<TimedCommand> parse_commands(const json& list, const std::string& wh
     const std::int64_t step = get_integer(entry, "step", std::nullopt, 0, max_steps, here);
     if (!commands.empty() && step < commands.back().step)
       throw Error(ExitCode::bad_input, here, ".step: commands must be in the order of their steps");
-    commands.push_back({step, parse_command(entry)});
+    try {
+      commands.push_back({step, parse_command(entry)});
+    } catch (const Error& error) {
+      throw Error(error.code(), here, ", the command of step ", step, ": ", error.what());
+    }
   }
   return commands;
 }

@@ -96,7 +96,7 @@ TEST(AccuracyGrid, TasksWithoutBindingsHaveNone) {
 TEST(AccuracyGrid, RefusesWhatItCannotAsk) {
   Grid grid;
   for (const char* value : {R"({"examples": 0})", R"({"longest": 8})", R"({"bindings": 4})"})
-    EXPECT_THROW(grid.run.ask({"accuracy_grid", value}), Error) << value;
+    EXPECT_THROW(grid.run.ask({"accuracy_grid", json::parse(value)}), Error) << value;
 }
 
 TEST(AskableTasks, AreTheOwnOnesAndThoseInTheSameLanguage) {
@@ -144,7 +144,7 @@ TEST(OtherTasks, OfAnotherLanguageOrTooLongAreRefused) {
   Grid grid;
   const auto refused = [&](const char* value, const char* why) {
     try {
-      grid.run.ask({"probe", value});
+      grid.run.ask({"probe", json::parse(value)});
       FAIL() << value;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);

@@ -46,7 +46,7 @@ struct Inspected {
     return *seen.inspected;
   }
   const InspectedView& after(const char* name, const char* value) {
-    analysed.change_inspection({name, value});
+    analysed.change_inspection({name, json::parse(value)});
     return look();
   }
   std::unique_ptr<Backend> backend;
@@ -375,7 +375,7 @@ TEST(Capture, RefusesWhatMakesNoSense) {
   const InspectionSetup before = inspected.seen.inspected->setup;
   const auto message = [&](const char* name, const char* value) -> std::string {
     try {
-      inspected.analysed.change_inspection({name, value});
+      inspected.analysed.change_inspection({name, json::parse(value)});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
       return error.what();

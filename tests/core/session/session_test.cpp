@@ -95,7 +95,7 @@ TEST(Session, KeepsTheCurveThatAChangeReplaces) {
     return [step](const Observation& now) { return now.step == step && !now.running && now.checksum_step == step; };
   };
   const auto go = [&](const char* name, const std::string& value, std::int64_t step) {
-    session.send({name, value});
+    session.send({name, nlohmann::json::parse(value)});
     return wait_for(session, at_rest(step));
   };
   const Seen before = go("step", R"({"count": 15})", 15);
