@@ -28,13 +28,13 @@ void route_key(PageState& page, CommandQueue& commands, const Chord& chord, bool
   const bool has_field = page.palette.is_open || page.picker.is_open || is_typing;
   if (has_field && !acts_while_typing(chord)) return;
   page.menu = {};
-  if (page.presenting && chord == Chord{.key = "B"}) {
+  if (page.presentation.is_on && chord == Chord{.key = "B"}) {
     commands.send("blank");
-  } else if (chord == Chord{.key = "B"} && !page.hovered_plot.empty()) {
+  } else if (chord == Chord{.key = "B"} && !page.pointer.plot.empty()) {
     // Over a plot B sets the second measuring cursor, with or without A; elsewhere it branches the run.
     commands.send("cursor", {{"which", "b"}});
   } else if (const auto command = command_for(chord)) {
-    if (!page.is_locked || !find_command(command->name)->is_control) commands.send(*command);
+    if (!page.presentation.is_locked || !find_command(command->name)->is_control) commands.send(*command);
   }
 }
 

@@ -131,8 +131,8 @@ bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& 
 
 /// The page at the start of a step depends only on the lesson and its model, not on earlier pages.
 void choose_workspace(PageState& page, const ModelSummary& model) {
-  page.workspace_is_chosen = false;
-  page.followed_model.clear();
+  page.opened.workspace_is_chosen = false;
+  page.opened.model.clear();
   follow_model(page, model);
 }
 
@@ -186,9 +186,9 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
   fresh.splits = page.splits;
   static_cast<PageView&>(page) = fresh;
   page.plots.clear();
-  page.key_crosshair = {};
-  page.focused_panel.clear();
-  page.time_focus = TimeFocus::steps;
+  page.focus.crosshair = {};
+  page.focus.panel.clear();
+  page.time.focus = TimeFocus::steps;
 }
 
 bool answer_lesson(PageState& page, int choice) {
@@ -208,7 +208,7 @@ void follow_lesson(PageState& page, const LessonSurroundings& around) {
   if (!pane.began) pane.began = around.time;
   if (around.time >= lesson_returns_at(page, around.last_input)) {
     pane.began = around.time;
-    page.is_blank = false;
+    page.presentation.is_blank = false;
     begin_lesson_step(page, 0);
   }
   const LessonStepPlan& plan = plan_of(pane);
@@ -227,7 +227,7 @@ void follow_lesson(PageState& page, const LessonSurroundings& around) {
 double lesson_returns_at(const PageState& page, double last_input) {
   constexpr double quiet = 60;
   const bool is_touched = page.lesson.lesson && page.lesson.began && last_input > *page.lesson.began;
-  return page.is_locked && is_touched ? last_input + quiet : std::numeric_limits<double>::infinity();
+  return page.presentation.is_locked && is_touched ? last_input + quiet : std::numeric_limits<double>::infinity();
 }
 
 AnalysisSet analyses_of_lesson(const PageState& page) {

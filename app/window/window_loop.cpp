@@ -81,9 +81,9 @@ std::string status_of(const PageState& page, const Observation& now, bool is_set
                          {"shown_figure", page.shown_figure},
                          {"selection", json::parse(selection_value(page.selection))},
                          {"theme", page.theme},
-                         {"presenting", page.presenting},
-                         {"blank", page.is_blank},
-                         {"presenter", page.has_presenter}}}};
+                         {"presenting", page.presentation.is_on},
+                         {"blank", page.presentation.is_blank},
+                         {"presenter", page.presentation.has_presenter}}}};
   return status.dump(1) + "\n";
 }
 
@@ -150,11 +150,11 @@ WindowSize wanted_size(const WindowOptions& options, const WindowSettings& setti
 /// The analyses that the visible panels need.
 AnalysisSet analyses_of(const PageState& page) {
   AnalysisSet analyses = 0;
-  for (const ShownPanel& shown : page.shown_panels) analyses |= analyses_for(shown.panel);
+  for (const ShownPanel& shown : page.drawn.panels) analyses |= analyses_for(shown.panel);
   analyses |= analyses_of_lesson(page);
   if (page.workspace == workspaces().front().id)
     analyses = analyses | Analysis::trace;  // for the tokens below the first page
-  return page.shows_interventions ? analyses | Analysis::inspected : analyses;
+  return page.drawn.interventions ? analyses | Analysis::inspected : analyses;
 }
 
 /// Whether there are curves to show, or will be at once.
@@ -164,9 +164,9 @@ bool is_or_was_trained(const Observation& o) {
 
 /// Shows an opened figure with its stored view.
 void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {
-  if (observation.opened == page.opened) return;
-  page.opened = observation.opened;
-  if (page.opened > 1) page.kept_run.clear();
+  if (observation.opened == page.opened.number) return;
+  page.opened.number = observation.opened;
+  if (page.opened.number > 1) page.opened.kept_run.clear();
   const json view = json::parse(observation.view, nullptr, false);
   if (view.is_object()) commands.send("view", view);
 }
@@ -193,7 +193,7 @@ void WindowLoop::start_page() {
   settings_.is_first_start = settings_.is_first_start && keeps_settings_;
   settings_.shows_intro = settings_.shows_intro && keeps_settings_;
   apply_settings(settings_, page_);
-  page_.is_locked = page_.hides_controls = options_.is_locked;
+  page_.presentation.is_locked = page_.presentation.hides_controls = options_.is_locked;
   if (!options_.theme.empty()) page_.theme = options_.theme;
   if (options_.scale > 0) page_.zoom = std::clamp(options_.scale, 0.5, 3.0);
   for (const std::string& warning : warnings_) {
@@ -207,7 +207,7 @@ void WindowLoop::start_page() {
   if (keeps_settings_ && !options_.is_locked && source_->line().host.empty()) {
     actions_.kept_folder = kept_runs_folder(options_.is_portable).string();
     const std::vector<KeptRun> kept = kept_runs(actions_.kept_folder);
-    if (!kept.empty() && options_.lesson.empty()) page_.kept_run = kept.front().label;
+    if (!kept.empty() && options_.lesson.empty()) page_.opened.kept_run = kept.front().label;
   }
   actions_.toggle_full_screen = [this] { window_.toggle_full_screen(); };
   actions_.save_picture = [this](const std::string& path) { pictures_.push_back(path); };
@@ -227,7 +227,7 @@ void WindowLoop::start_page() {
   actions_.begin_report = [this](ReportTour tour) { tour_ = std::move(tour); };
   if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});
   if (!options_.against.empty()) commands_.send("against", {{"open", options_.against}});
-  page_.has_presenter = options_.has_presenter;
+  page_.presentation.has_presenter = options_.has_presenter;
 }
 
 void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, chord, ImGui::GetIO().WantTextInput); }
@@ -235,7 +235,7 @@ void WindowLoop::handle_key(const Chord& chord) { route_key(page_, commands_, ch
 void WindowLoop::refresh_look() {
   const Theme& theme = theme_named(page_.theme);
   const float usual = look_scale(theme, window_.content_scale(), page_.zoom);
-  const float scale = page_.presenting ? std::max(usual, presenting_scale(window_.height())) : usual;
+  const float scale = page_.presentation.is_on ? std::max(usual, presenting_scale(window_.height())) : usual;
   const double density = window_.density();
   const std::string key = std::string(theme.name) + " " + std::to_string(scale) + " " + std::to_string(density);
   if (key == look_key_) return;
@@ -319,7 +319,7 @@ void WindowLoop::swap_runs() {
   second_->swap(source_);
   sent_ = taken_ = source_->taken_commands();
   observation_ = source_->observe();
-  page_.opened = observation_->opened;
+  page_.opened.number = observation_->opened;
   history_ = ViewHistory(page_);
 }
 
@@ -384,8 +384,8 @@ void WindowLoop::follow_open_lesson() {
 
 /// Opens a lesson, or any other kind of file.
 void WindowLoop::open_dropped(const std::string& path) {
-  if (page_.is_locked) return;
-  if (!path.ends_with(".md") && !page_.line.empty())
+  if (page_.presentation.is_locked) return;
+  if (!path.ends_with(".md") && !page_.line.text.empty())
     return add_note(page_, Severity::warning, "Files open on the session's machine: copy it there, then load its path.",
                     window_time());
   path.ends_with(".md") ? commands_.send("lesson", {{"open", path}}) : commands_.send("load", {{"path", path}});
@@ -395,7 +395,7 @@ void WindowLoop::give(const Command& command) {
   complete_hint(page_, command);
   if (command.name == "load") note_recent(page_, command);
   if (change_view_back(command)) return;
-  if (command.name == "save" && !page_.line.empty()) return save_of_far_session(command);
+  if (command.name == "save" && !page_.line.text.empty()) return save_of_far_session(command);
   const CommandSpec* spec = find_command(command.name);
   if (spec && spec->target == CommandTarget::engine) {
     send_to_engine(command);
@@ -419,18 +419,18 @@ void WindowLoop::give_all() {
 
 /// Draws the second window when its text has changed, once a second, independent of the main one.
 void WindowLoop::follow_presenter() {
-  if (presenter_ && presenter_->wants_to_close()) page_.has_presenter = false;
-  if (!page_.has_presenter) return presenter_.reset();
+  if (presenter_ && presenter_->wants_to_close()) page_.presentation.has_presenter = false;
+  if (!page_.presentation.has_presenter) return presenter_.reset();
   if (!presenter_) {
     try {
       presenter_.emplace("Afterglow notes", window_.handle());
     } catch (const Error& error) {
-      page_.has_presenter = false;
+      page_.presentation.has_presenter = false;
       return add_note(page_, Severity::warning, error.what(), window_time());
     }
     presenter_->on_key = [this](const Chord& chord) {
       if (chord == Chord{.key = "Escape"}) {
-        page_.has_presenter = false;
+        page_.presentation.has_presenter = false;
       } else {
         handle_key(chord);
       }
@@ -451,9 +451,9 @@ void WindowLoop::follow_line() {
   if (line.round_trip > 0)
     words += " · " + number_text(1000 * line.round_trip, 2) + " ms · " +
              bytes_text(static_cast<std::int64_t>(line.bytes_per_second)) + "/s";
-  if (words != page_.line || line.problem != page_.line_problem) frames_owed_ = std::max(frames_owed_, 1);
-  page_.line = words;
-  page_.line_problem = line.problem;
+  if (words != page_.line.text || line.problem != page_.line.problem) frames_owed_ = std::max(frames_owed_, 1);
+  page_.line.text = words;
+  page_.line.problem = line.problem;
   if (std::exchange(told_save_, line.saved) != line.saved) add_note(page_, Severity::info, line.saved, window_time());
 }
 
@@ -540,7 +540,7 @@ void WindowLoop::speak(double now) {
     accessible_.show(spoken_panels(page_, observation_, figures_));
     spoken_at_ = now;
   }
-  accessible_.focus(page_.focused_panel);
+  accessible_.focus(page_.focus.panel);
   for (const Note& note : page_.notes) {
     if (note.born > announced_) accessible_.announce(note.text);
   }
@@ -572,7 +572,7 @@ void WindowLoop::draw() {
   observation_ = source_->observe();
   follow_report();
   follow_second();
-  const bool is_opened = observation_->opened != page_.opened;
+  const bool is_opened = observation_->opened != page_.opened.number;
   follow_model(page_, observation_->model, is_or_was_trained(*observation_));
   follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
@@ -588,7 +588,7 @@ void WindowLoop::draw() {
     page_.palette.paths = source_->paths(*path);
     ask_frame(page_, start + 0.1);  // the answer may be in flight
   }
-  if (page_.is_locked) commands_.drop_controls();
+  if (page_.presentation.is_locked) commands_.drop_controls();
   page_.asked = tour_ ? analyses_of(page_) | tour_->page.analyses() : analyses_of(page_);
   source_->request_analyses(page_.asked);
   const bool is_last = options_.exit_after_frames > 0 && frames_ + 1 >= options_.exit_after_frames;

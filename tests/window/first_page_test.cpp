@@ -72,7 +72,7 @@ TEST(FirstPage, OfAModelThatIsNotTrainedHereShowsItsLayers) {
     }
     EXPECT_GE(about_its_layers, 2U) << *(kinds.begin() + 1) << " on " << page.workspace;
     page.workspace = "training";
-    page.followed_model = "another";
+    page.opened.model = "another";
     follow_model(page, model, false);
     EXPECT_NE(page.workspace, "training") << "it has nothing to show of it";
   }
@@ -88,7 +88,7 @@ TEST(FirstPage, OfAModelWhoseHeadsFadeHasTheMapOfTheirHalfLives) {
 
 TEST(FirstPage, ThatWasChosenBeforeTheModelCameStays) {
   PageState page;
-  page.workspace_is_chosen = true;
+  page.opened.workspace_is_chosen = true;
   follow_model(page, model_of("gka", {"gka"}));
   EXPECT_EQ(page.workspace, "koopman");
   follow_model(page, model_of("sessa-mqar", {"sessa"}));

@@ -108,17 +108,17 @@ TEST_F(Keyboard, TheSetUpLineIsFoundByItsName) {
 
 TEST_F(Keyboard, TabGoesThroughThePanelsThatAreThere) {
   std::vector<std::string> visited;
-  for (std::size_t i = 0; i < page().shown_panels.size(); ++i) {
+  for (std::size_t i = 0; i < page().drawn.panels.size(); ++i) {
     key("Tab");
-    visited.push_back(page().focused_panel);
+    visited.push_back(page().focus.panel);
   }
   std::vector<std::string> shown;
-  for (const ShownPanel& panel : page().shown_panels) shown.push_back(panel.panel);
+  for (const ShownPanel& panel : page().drawn.panels) shown.push_back(panel.panel);
   EXPECT_EQ(visited, shown);
   key("Tab");
-  EXPECT_EQ(page().focused_panel, shown.front());
+  EXPECT_EQ(page().focus.panel, shown.front());
   key("Shift+Tab");
-  EXPECT_EQ(page().focused_panel, shown.back());
+  EXPECT_EQ(page().focus.panel, shown.back());
   key("Enter");
   EXPECT_EQ(page().maximised, shown.back());
   key("Escape");
@@ -129,12 +129,12 @@ TEST_F(Keyboard, PlotsAreChosenReadZoomedAndFitted) {
   page().workspace = "training";
   settle();
   key("Tab");
-  ASSERT_EQ(page().focused_panel, "training");
-  EXPECT_EQ(page().hovered_plot, "training_accuracy");
+  ASSERT_EQ(page().focus.panel, "training");
+  EXPECT_EQ(page().pointer.plot, "training_accuracy");
   key("P");
-  EXPECT_EQ(page().hovered_plot, "training_loss");
+  EXPECT_EQ(page().pointer.plot, "training_loss");
   key("Shift+P");
-  EXPECT_EQ(page().hovered_plot, "training_accuracy");
+  EXPECT_EQ(page().pointer.plot, "training_accuracy");
   key("P");
   key("Alt+Home");
   const double first = page().crosshair.x;
@@ -217,11 +217,11 @@ TEST_F(Keyboard, ThePointerTakesTheCrosshairBack) {
   settle();
   key("Tab");
   key("Alt+Right");
-  ASSERT_FALSE(page().key_crosshair.axis.empty());
-  const ShownPlot plot = page().shown_plots.front();
+  ASSERT_FALSE(page().focus.crosshair.axis.empty());
+  const ShownPlot plot = page().drawn.plots.front();
   window.mouse(plot.area.x + plot.area.width / 2, plot.area.y + plot.area.height / 2);
   window.draw_page(3);
-  EXPECT_TRUE(page().key_crosshair.axis.empty());
+  EXPECT_TRUE(page().focus.crosshair.axis.empty());
 }
 
 TEST_F(Keyboard, ModesAreChosenDroppedAndMoved) {
@@ -294,11 +294,11 @@ TEST_F(Keyboard, HeadsAndLayersGoRound) {
 }
 
 TEST_F(Keyboard, SlidersMoveByArrows) {
-  ASSERT_GE(page().shown_sliders.size(), 5u);
-  for (std::size_t i = 0; i < page().shown_sliders.size(); ++i) {
+  ASSERT_GE(page().drawn.sliders.size(), 5u);
+  for (std::size_t i = 0; i < page().drawn.sliders.size(); ++i) {
     key("S");
-    const std::string chosen = page().focused_slider;
-    EXPECT_EQ(chosen, page().shown_sliders[i]);
+    const std::string chosen = page().focus.slider;
+    EXPECT_EQ(chosen, page().drawn.sliders[i]);
     followed.clear();
     keys("Shift+Down", 3);
     keys("Up", 2);
@@ -311,7 +311,7 @@ TEST_F(Keyboard, SlidersMoveByArrows) {
     }
   }
   key("Escape");
-  EXPECT_TRUE(page().focused_slider.empty());
+  EXPECT_TRUE(page().focus.slider.empty());
 }
 
 TEST_F(Keyboard, TheMenuOpensAndRunsByKeys) {
@@ -320,7 +320,7 @@ TEST_F(Keyboard, TheMenuOpensAndRunsByKeys) {
   key("Tab");
   key("Menu");
   ASSERT_TRUE(page().menu.is_open);
-  EXPECT_EQ(page().menu.panel, page().focused_panel);
+  EXPECT_EQ(page().menu.panel, page().focus.panel);
   key("Escape");
   EXPECT_FALSE(page().menu.is_open);
   key("Shift+F10");
@@ -344,7 +344,7 @@ TEST_F(Keyboard, EveryLineOfEveryMenuDoesSomethingByKeys) {
     key("Enter");
     for (const Note& note : page().notes) EXPECT_EQ(note.severity, Severity::info) << title << ": " << note.text;
     key("Escape");
-    if (page().focused_panel.empty()) key("Tab");
+    if (page().focus.panel.empty()) key("Tab");
   }
 }
 
@@ -352,14 +352,14 @@ TEST_F(Keyboard, PanelsAreResizedAsTheSplittersDo) {
   page().workspace = "probe";
   settle();
   const auto area = [&](const std::string& panel) {
-    for (const ShownPanel& shown : page().shown_panels) {
+    for (const ShownPanel& shown : page().drawn.panels) {
       if (shown.panel == panel) return shown.area;
     }
     return Rect{};
   };
-  for (std::size_t i = 0; i < page().shown_panels.size(); ++i) {
+  for (std::size_t i = 0; i < page().drawn.panels.size(); ++i) {
     key("Tab");
-    const std::string panel = page().focused_panel;
+    const std::string panel = page().focus.panel;
     const Rect before = area(panel);
     key("Ctrl+Shift+Right");
     EXPECT_GT(area(panel).width, before.width) << panel;
@@ -377,7 +377,7 @@ TEST_F(Keyboard, PanelsAreResizedAsTheSplittersDo) {
 TEST_F(Keyboard, HelpPinsTheCardOfTheFocusedPanel) {
   key("Tab");
   key("F1");
-  EXPECT_EQ(page().card.pinned, page().focused_panel);
+  EXPECT_EQ(page().card.pinned, page().focus.panel);
   key("Escape");
   EXPECT_TRUE(page().card.pinned.empty());
 }
@@ -412,7 +412,7 @@ TEST_F(Keyboard, ArrowsInATextFieldStayThere) {
 
 TEST(LockedControls, LeaveKeysThatLookAndMoveInTime) {
   PageState page;
-  page.is_locked = page.hides_controls = true;
+  page.presentation.is_locked = page.presentation.hides_controls = true;
   for (const CommandSpec& spec : command_table()) {
     for (const Chord& chord : chords_of(spec)) {
       CommandQueue sent;
@@ -438,7 +438,7 @@ TEST(PresentationKeys, BBlanksAndElsewhereBranches) {
   CommandQueue sent;
   route_key(page, sent, *parse_chord("B"), false);
   EXPECT_EQ(sent.take().at(0).name, "branch");
-  page.presenting = true;
+  page.presentation.is_on = true;
   route_key(page, sent, *parse_chord("B"), false);
   EXPECT_EQ(sent.take().at(0).name, "blank");
 }

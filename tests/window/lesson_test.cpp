@@ -126,7 +126,7 @@ TEST_F(LessonWindow, SaysWhatIsExpectedOnlyWhenTheRunHasComeThere) {
 TEST_F(LessonWindow, PresentsTheExplanationWithItsQuestionAndAnswersAWrongChoiceInASentence) {
   std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nsay: Explained.\nask: Which? | x | y\nanswer: "
                          "2\nrun: to 3\nsay: Behind.\n";
-  page().presenting = true;
+  page().presentation.is_on = true;
   open();
   ASSERT_TRUE(comes([&] { return pane().asks; }));
   turn();
@@ -143,7 +143,7 @@ TEST_F(LessonWindow, PresentsTheExplanationWithItsQuestionAndAnswersAWrongChoice
 TEST_F(LessonWindow, TheLargeNumberIsThatBeforeTheVoteAndThatAfterIt) {
   std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nask: Which? | x | y\nanswer: 2\nrun: to 3\n"
                          "show: step | steps done\n";
-  page().presenting = true;
+  page().presentation.is_on = true;
   open();
   ASSERT_TRUE(comes([&] { return pane().asks && pane().shown_before; }));
   turn();
@@ -187,16 +187,16 @@ TEST_F(LessonWindow, WhatTheLessonItselfDoesTicksNoGoal) {
   turn();
   EXPECT_FALSE(pane().reached[0]);
   EXPECT_NE(said(window).find("Goback."), std::string::npos);
-  page().is_locked = true;
+  page().presentation.is_locked = true;
   turn();
   EXPECT_EQ(said(window).find("Goback."), std::string::npos) << "under a lock it cannot be done";
-  page().is_locked = false;
+  page().presentation.is_locked = false;
   give({"rewind", R"({"step": 1})"_json});
   EXPECT_TRUE(comes([&] { return pane().reached[0]; }));
 }
 
 TEST_F(LessonWindow, ASlideIsWalkedByTheMouseAlone) {
-  page().presenting = true;
+  page().presentation.is_on = true;
   open();
   ASSERT_TRUE(comes([&] { return pane().asks; }));
   const auto click = [&](double x, double y) {
@@ -214,13 +214,13 @@ TEST_F(LessonWindow, ASlideIsWalkedByTheMouseAlone) {
 TEST_F(LessonWindow, ASlideWithoutAPanelIsTextAlone) {
   std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nask: Which? | x | y\nanswer: 2\nfocus: "
                          "training\n";
-  page().presenting = true;
+  page().presentation.is_on = true;
   open();
   const Rect all{0, 0, 1280, 720};
   ASSERT_TRUE(comes([&] { return pane().asks; }));
   EXPECT_EQ(lesson_place(page(), window.look, all).text.width, all.width);
   turn();
-  EXPECT_TRUE(page().shown_panels.empty()) << page().shown_panels.front().panel;
+  EXPECT_TRUE(page().drawn.panels.empty()) << page().drawn.panels.front().panel;
   key("1");
   ASSERT_TRUE(comes([&] { return is_over(); }));
   EXPECT_LT(lesson_place(page(), window.look, all).text.width, 0.6 * all.width) << "the picture has come";
@@ -320,26 +320,26 @@ TEST_F(LessonWindow, AnExhibitionGoesBackToItsStartAMinuteAfterTheLastTouch) {
     now = time;
     follow_lesson(page(), {*seen, [this](const Command& c) { give(c); }, [this] { return sent; }, 0, now, touched});
   };
-  page().is_locked = true;
+  page().presentation.is_locked = true;
   pane().began = 100;
   begin_lesson_step(page(), 1);
   look(500);
   EXPECT_EQ(pane().step, 1u) << "without a touch nothing is disturbed";
   EXPECT_EQ(lesson_returns_at(page(), touched), std::numeric_limits<double>::infinity());
   touched = 510;
-  page().is_blank = true;
+  page().presentation.is_blank = true;
   EXPECT_EQ(lesson_returns_at(page(), touched), 570);
   look(569.9);
   EXPECT_EQ(pane().step, 1u);
   look(570);
   EXPECT_EQ(pane().step, 0u);
-  EXPECT_FALSE(page().is_blank);
+  EXPECT_FALSE(page().presentation.is_blank);
   EXPECT_EQ(pane().answered, 0);
   EXPECT_EQ(pane().began, 570) << "the next visitor's time begins";
   begin_lesson_step(page(), 1);
   look(2000);
   EXPECT_EQ(pane().step, 1u) << "once for each visitor";
-  page().is_locked = false;
+  page().presentation.is_locked = false;
   touched = 2001;
   look(9000);
   EXPECT_EQ(pane().step, 1u) << "a class takes its time";
@@ -385,8 +385,8 @@ TEST_F(LessonWindow, ANumberIsMovedByKeys) {
   open();
   ASSERT_TRUE(comes([&] { return pane().asks; }));
   key("S");
-  for (int i = 0; i < 40 && page().focused_slider != "lesson power"; ++i) key("S");
-  ASSERT_EQ(page().focused_slider, "lesson power");
+  for (int i = 0; i < 40 && page().focus.slider != "lesson power"; ++i) key("S");
+  ASSERT_EQ(page().focus.slider, "lesson power");
   key("Up");
   EXPECT_TRUE(comes([&] { return page().selection.power == 3; }));
 }

@@ -141,7 +141,7 @@ class Play {
                   {*now_, [this](const Command& command) { give(command); }, [this] { return sent_; }, taken, time_});
     window_.draw_page();
     AnalysisSet shown = analyses_of_lesson(window_.state);
-    for (const ShownPanel& panel : window_.state.shown_panels) shown |= cheap(analyses_for(panel.panel));
+    for (const ShownPanel& panel : window_.state.drawn.panels) shown |= cheap(analyses_for(panel.panel));
     session_.request_analyses(shown);
     give_all();
     time_ += 1.0 / 60;

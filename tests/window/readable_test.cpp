@@ -26,7 +26,7 @@ struct Hall {
   explicit Hall(HallSize size)
       : window(size.width, size.height, "projector", presenting_scale(size.height) / projector_theme().text_scale),
         limit(size.height / 40.0) {
-    window.state.presenting = true;
+    window.state.presentation.is_on = true;
     window.show(samples::mid_training());
   }
   /// Signs that are too small. A script or a part of a fraction is smaller than the text that it belongs to, which
@@ -102,8 +102,8 @@ TEST_P(ReadableInAHall, EveryPanelThatALessonPointsAt) {
           page.maximised = panel->kind->id;
           if (line.word == LessonWord::focus) page.shown_figure[page.maximised] = read_focus(line).figure - 1;
           hall.window.draw_page(2);
-          ASSERT_EQ(page.shown_panels.size(), 1u);
-          EXPECT_EQ(text_of(hall.too_small(page.shown_panels.front().area)), "") << line.place << " " << name;
+          ASSERT_EQ(page.drawn.panels.size(), 1u);
+          EXPECT_EQ(text_of(hall.too_small(page.drawn.panels.front().area)), "") << line.place << " " << name;
         }
       }
     }
@@ -126,7 +126,7 @@ TEST(Hall, SeesThePanelsThatTheLessonPointsAtAlone) {
   begin_lesson_step(page, 1);  // highlights one of the page's panels
   hall.window.draw_page(2);
   std::vector<std::string> shown;
-  for (const ShownPanel& panel : page.shown_panels) shown.push_back(panel.panel);
+  for (const ShownPanel& panel : page.drawn.panels) shown.push_back(panel.panel);
   EXPECT_EQ(shown, (std::vector<std::string>{"spectrum"}));
 }
 
@@ -139,9 +139,9 @@ TEST(Hall, TheCircleTakesTheHeightOfTheScreen) {
     begin_lesson_step(page, 2);
     page.maximised = "spectrum";
     hall.window.draw_page(2);
-    const auto plot = std::ranges::find_if(page.shown_plots,
+    const auto plot = std::ranges::find_if(page.drawn.plots,
                                            [](const ShownPlot& one) { return one.plot.starts_with("spectrum_layer"); });
-    ASSERT_NE(plot, page.shown_plots.end());
+    ASSERT_NE(plot, page.drawn.plots.end());
     const double pixels_per_unit = plot->area.height / (plot->y.high - plot->y.low);
     EXPECT_GT(2 * pixels_per_unit, 0.8 * size.height) << "the diameter of the unit circle";
     EXPECT_LT(2 * pixels_per_unit, plot->area.width) << "all of it is seen";
@@ -161,9 +161,9 @@ TEST(Hall, APlotThatALessonChoosesAloneHasTheHeightOfTheSlide) {
           page.maximised = read_focus(line).panel;
           page.shown_figure[page.maximised] = read_focus(line).figure - 1;
           hall.window.draw_page(2);
-          if (page.shown_plots.size() != 1) continue;  // the sample has none
+          if (page.drawn.plots.size() != 1) continue;  // the sample has none
           seen.insert(page.maximised);
-          EXPECT_GT(page.shown_plots.front().area.height, 0.6 * size.height) << line.place << " " << line.text;
+          EXPECT_GT(page.drawn.plots.front().area.height, 0.6 * size.height) << line.place << " " << line.text;
         }
       }
     }
@@ -177,7 +177,7 @@ TEST(Hall, AtADeskTheOtherPanelsStayBesideThoseThatTheLessonPointsAt) {
   open_lesson_on(desk.state, "tour");
   begin_lesson_step(desk.state, 1);
   desk.draw_page(2);
-  EXPECT_GT(desk.state.shown_panels.size(), 2u);
+  EXPECT_GT(desk.state.drawn.panels.size(), 2u);
 }
 
 TEST(Hall, AFixedExperimentIsAwaitedForAnyModel) {
@@ -187,7 +187,7 @@ TEST(Hall, AFixedExperimentIsAwaitedForAnyModel) {
   hall.window.show(o);
   hall.window.state.maximised = "deep_profiles";
   hall.window.draw_page(2);
-  const std::string text = text_in(hall.window, hall.window.state.shown_panels.front().area);
+  const std::string text = text_in(hall.window, hall.window.state.drawn.panels.front().area);
   EXPECT_EQ(text.find("Needs"), std::string::npos) << text;
 }
 

@@ -105,7 +105,7 @@ TEST(Comparison, AModeOfTheSecondRunIsNeitherDraggedNorChosen) {
     for (int i = 0; i < 3; ++i) {
       window.draw([&](Frame& frame) {
         response = plot_widget(frame, figure, {0, 0, 700, 700}, {.moves_points = true});
-        const ShownPlot& shown = frame.state.shown_plots.back();
+        const ShownPlot& shown = frame.state.drawn.plots.back();
         middle = {shown.area.x + shown.area.width / 2, shown.area.y + shown.area.height / 2};
       });
       window.mouse(middle.x, middle.y);

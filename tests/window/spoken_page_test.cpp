@@ -19,7 +19,7 @@ struct SpokenPage : testing::Test {
 };
 
 TEST_F(SpokenPage, HasAPanelForEachThatIsShown) {
-  page.shown_panels = {{"training", {}}, {"spectrum", {}}};
+  page.drawn.panels = {{"training", {}}, {"spectrum", {}}};
   const std::vector<SpokenPanel> panels = spoken();
   ASSERT_EQ(panels.size(), 2u);
   EXPECT_EQ(panels[0].name, "Training");
@@ -29,19 +29,19 @@ TEST_F(SpokenPage, HasAPanelForEachThatIsShown) {
 }
 
 TEST_F(SpokenPage, TellsTheFigureThatWasChosenAlone) {
-  page.shown_panels = {{"training", {}}};
+  page.drawn.panels = {{"training", {}}};
   page.shown_figure["training"] = 1;
   EXPECT_THAT(spoken()[0].description, testing::AllOf(HasSubstr("Loss"), Not(HasSubstr("Accuracy"))));
 }
 
 TEST_F(SpokenPage, SaysWhyAPanelShowsNothing) {
   observation = std::make_shared<const Observation>(samples::forecast());
-  page.shown_panels = {{"spectrum", {}}};
+  page.drawn.panels = {{"spectrum", {}}};
   EXPECT_THAT(spoken()[0].description, HasSubstr("needs"));
 }
 
 TEST_F(SpokenPage, BeginsWithTheLesson) {
-  page.shown_panels = {{"training", {}}};
+  page.drawn.panels = {{"training", {}}};
   page.lesson.lesson = std::make_shared<const Lesson>(parse_lesson(R"(# Fading
 
 ## First step

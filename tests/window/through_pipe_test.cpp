@@ -94,7 +94,7 @@ class Watched {
     page().workspace = workspace;
     turn();
     Pictures found{{"checksum", seen_->checksum}, {"recipe", seen_->recipe}};
-    for (const ShownPanel& shown : page().shown_panels) {
+    for (const ShownPanel& shown : page().drawn.panels) {
       const PlotKind& kind = *find_plot_kind(shown.panel);
       for (const Figure& figure : figures_.figures(kind, seen_, page().selection))
         found[workspace + " " + figure.id] = svg_text(figure, page_size(SizePreset::one_column, figure));

@@ -100,7 +100,7 @@ TEST_F(WindowCommandsTest, ArrowsMoveTokensInTheStepperAndStepsElsewhere) {
   EXPECT_EQ(followed(), "step {\"count\":10}\n");
   run("time_home");
   EXPECT_EQ(followed(), "rewind {\"step\":0}\n");
-  page.hovered_panel = "stepper";
+  page.pointer.panel = "stepper";
   run("time_left", R"({"count": 3})");
   EXPECT_EQ(page.selection.token, 60);
   run("time_right", R"({"count": 100})");
@@ -140,7 +140,7 @@ TEST_F(WindowCommandsTest, KeysOfTimeGoThroughThePicturesInsideOneStep) {
   EXPECT_EQ(page.maximised, "inside");
   run("restore");
   EXPECT_TRUE(page.maximised.empty());
-  page.time_focus = TimeFocus::steps;
+  page.time.focus = TimeFocus::steps;
   run("time_left");
   EXPECT_EQ(followed(), "rewind {\"by\":1}\n") << "elsewhere the keys do what they always do";
 }
@@ -166,7 +166,7 @@ TEST_F(WindowCommandsTest, ArrowsOverTheStepperMoveTheToken) {
   run("time_left");
   EXPECT_EQ(page.selection.token, 62);
   page.maximised = "training";
-  page.time_focus = TimeFocus::steps;
+  page.time.focus = TimeFocus::steps;
   run("time_left");
   EXPECT_EQ(page.selection.token, 62) << "elsewhere they move the step";
 }
@@ -208,28 +208,28 @@ TEST_F(WindowCommandsTest, PagesGoRound) {
 
 TEST_F(WindowCommandsTest, ControlsHideAndALockKeepsThemHidden) {
   run("controls");
-  EXPECT_TRUE(page.hides_controls);
+  EXPECT_TRUE(page.presentation.hides_controls);
   run("restore");
-  EXPECT_FALSE(page.hides_controls) << "Escape brings them back";
-  page.is_locked = page.hides_controls = true;
+  EXPECT_FALSE(page.presentation.hides_controls) << "Escape brings them back";
+  page.presentation.is_locked = page.presentation.hides_controls = true;
   run("controls");
   page.notes.clear();
   run("restore");
-  EXPECT_TRUE(page.hides_controls);
+  EXPECT_TRUE(page.presentation.hides_controls);
 }
 
 TEST_F(WindowCommandsTest, TheScreenIsBlankOnlyWhilePresenting) {
   run("blank");
-  EXPECT_FALSE(page.is_blank);
+  EXPECT_FALSE(page.presentation.is_blank);
   run("present");
   run("blank");
-  EXPECT_TRUE(page.is_blank);
+  EXPECT_TRUE(page.presentation.is_blank);
   run("restore");
-  EXPECT_FALSE(page.is_blank);
-  EXPECT_TRUE(page.presenting) << "one thing at a time";
+  EXPECT_FALSE(page.presentation.is_blank);
+  EXPECT_TRUE(page.presentation.is_on) << "one thing at a time";
   run("blank");
   run("present");
-  EXPECT_FALSE(page.is_blank);
+  EXPECT_FALSE(page.presentation.is_blank);
 }
 
 TEST_F(WindowCommandsTest, TokensStayWithinTheTrace) {
@@ -366,13 +366,13 @@ TEST_F(WindowCommandsTest, CopyGivesThePictureOfAPlotOrSaysWhyNot) {
   std::string png, text;
   actions.copy_picture = [&](const std::string& copied) { png = copied; };
   actions.copy_text = [&](const std::string& copied) { text = copied; };
-  page.hovered_plot = "training_loss";
+  page.pointer.plot = "training_loss";
   run("copy", R"({"what": "picture"})");
   EXPECT_TRUE(png.starts_with("\x89PNG"));
   EXPECT_NE(page.notes.back().text.find("Loss"), std::string::npos);
   png.clear();
-  page.hovered_plot.clear();
-  page.hovered_panel = "spectrum";
+  page.pointer.plot.clear();
+  page.pointer.panel = "spectrum";
   run("copy", R"({"what": "picture"})");
   EXPECT_EQ(png, "") << "no plot is under the mouse";
   EXPECT_TRUE(text.starts_with("afterglow plot spectrum"));
@@ -395,7 +395,7 @@ TEST_F(WindowCommandsTest, ColoursAreLockedAtARangeOrAtWhatIsShown) {
   ShownPlot shown;
   shown.panel = shown.plot = "token_weights";
   shown.colours = Range{-0.2, 0.2};
-  page.shown_plots = {shown};
+  page.drawn.plots = {shown};
   const auto& locked = page.plots["token_weights"].colours;
   run("colours", R"({"plot": "token_weights", "on": true})");
   EXPECT_EQ(locked, (Range{-0.2, 0.2}));
@@ -431,9 +431,9 @@ TEST_F(WindowCommandsTest, TheShuttleDoublesAndStops) {
   EXPECT_EQ(followed(), "pause {}\n");
   run("shuttle", R"({"direction": 1})");
   EXPECT_EQ(followed(), "run {}\n");
-  page.time_focus = TimeFocus::tokens;
+  page.time.focus = TimeFocus::tokens;
   page.selection.token = 10;
-  page.shuttle = 0;
+  page.time.shuttle = 0;
   for (int i = 0; i < 3; ++i) run("shuttle", R"({"direction": 1})");
   EXPECT_EQ(page.selection.token, 17);
 }
@@ -441,21 +441,21 @@ TEST_F(WindowCommandsTest, TheShuttleDoublesAndStops) {
 TEST_F(WindowCommandsTest, PresentingGoesThereAndBack) {
   page.theme = "dark";
   run("present");
-  EXPECT_TRUE(page.presenting);
+  EXPECT_TRUE(page.presentation.is_on);
   EXPECT_EQ(page.theme, "projector");
   run("restore");
-  EXPECT_FALSE(page.presenting);
+  EXPECT_FALSE(page.presentation.is_on);
   EXPECT_EQ(page.theme, "dark");
 }
 
 TEST_F(WindowCommandsTest, TabGoesRoundThePanels) {
   run("focus");
-  const std::string first = page.focused_panel;
+  const std::string first = page.focus.panel;
   EXPECT_FALSE(first.empty());
   run("focus", R"({"by": -1})");
-  EXPECT_NE(page.focused_panel, first);
+  EXPECT_NE(page.focus.panel, first);
   run("focus");
-  EXPECT_EQ(page.focused_panel, first);
+  EXPECT_EQ(page.focus.panel, first);
 }
 
 TEST_F(WindowCommandsTest, EscapeSendsTheHintsAway) {
@@ -520,8 +520,8 @@ TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
   run("export", R"({"all": true})");
   EXPECT_EQ(page.notes.back().text, "This page shows no plot.");
   for (const char* plot : {"training_loss", "training_accuracy"}) {
-    page.shown_plots.push_back({});
-    page.shown_plots.back().plot = plot;
+    page.drawn.plots.push_back({});
+    page.drawn.plots.back().plot = plot;
   }
   for (const char* number : {"", "_2"}) {
     run("export", R"({"all": true, "formats": ["svg", "csv"]})");
@@ -536,7 +536,7 @@ TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
 
 TEST_F(ExportedView, TheKeysForAnExportSayTheNumberFirstAndWriteWhenTheyArePressedAgain) {
   actions.export_folder = folder.string();
-  page.shown_plots.emplace_back().plot = "training_loss";
+  page.drawn.plots.emplace_back().plot = "training_loss";
   const std::string asks = command_for(*parse_chord("Ctrl+Shift+E"))->value;
   run("export", asks);
   EXPECT_THAT(page.notes.back().text, testing::HasSubstr("again writes 1 plot of this page as 4 files into /"));
@@ -592,8 +592,8 @@ TEST_F(ExportedView, OpeningAFigureShowsItAsItWasLookedAt) {
     EXPECT_TRUE(page.notes.empty()) << page.notes.back().text;
     EXPECT_EQ(page.workspace, "training");
     EXPECT_EQ(page.maximised, "training");
-    EXPECT_EQ(page.focused_panel, "training");
-    EXPECT_EQ(page.focused_plot, "training_loss");
+    EXPECT_EQ(page.focus.panel, "training");
+    EXPECT_EQ(page.focus.plot, "training_loss");
     EXPECT_EQ(page.selection, selection);
     EXPECT_EQ(page.plots["training_loss"].x, (Range{20, 90}));
     EXPECT_FALSE(page.plots["training_loss"].y);

@@ -24,13 +24,13 @@ bool is_stressed(const PageState& state, std::string_view panel) {
 }
 
 const ShownPlot* meant_plot(const PageState& state) {
-  const std::string& panel = state.hovered_panel.empty() ? state.maximised : state.hovered_panel;
+  const std::string& panel = state.pointer.panel.empty() ? state.maximised : state.pointer.panel;
   const ShownPlot* first = nullptr;
-  for (const ShownPlot& shown : state.shown_plots) {
-    if (!state.hovered_plot.empty() && shown.plot == state.hovered_plot) return &shown;
+  for (const ShownPlot& shown : state.drawn.plots) {
+    if (!state.pointer.plot.empty() && shown.plot == state.pointer.plot) return &shown;
     if (!first && shown.panel == panel) first = &shown;
   }
-  return state.hovered_plot.empty() ? first : nullptr;
+  return state.pointer.plot.empty() ? first : nullptr;
 }
 
 void add_note(PageState& state, Severity severity, std::string text, double now) {

@@ -101,7 +101,7 @@ std::vector<MenuItem> menu_items(Frame& frame, const MenuState& menu) {
   const Panel* panel = find_panel(menu.panel);
   if (!panel) return items;
   const ShownPlot* plot = nullptr;
-  for (const ShownPlot& shown : frame.state.shown_plots) {
+  for (const ShownPlot& shown : frame.state.drawn.plots) {
     if (shown.panel == menu.panel && (menu.plot.empty() ? !plot : shown.plot == menu.plot)) plot = &shown;
   }
   items.push_back(item("Copy as command", "Ctrl+Shift+C", "copy", {{"what", "command"}, {"panel", menu.panel}}));

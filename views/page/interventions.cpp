@@ -100,7 +100,7 @@ double draw_awaited(Frame& frame, const Rect& area) {
 /// Of a Koopman MLP only modes can be changed.
 double draw_pair_interference(Frame& frame, const MlpSpectrum& mlp, const Rect& area) {
   const InspectedMlp* inspected = inspected_mlp(frame.seen(), mlp);
-  frame.state.shows_interventions = true;
+  frame.state.drawn.interventions = true;
   ImGui::PushID("interference");
   double y = area.y;
   const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
@@ -119,7 +119,7 @@ double draw_interference(Frame& frame, const Rect& area) {
     return draw_pair_interference(frame, *selected_mlp(frame.seen(), frame.state.selection), area);
   const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
   if (!trained) return draw_awaited(frame, area);
-  frame.state.shows_interventions = true;
+  frame.state.drawn.interventions = true;
   const InspectedHead* inspected = inspected_head(frame.seen(), *trained);
   const HeadSpectrum& seen = inspected ? inspected->spectrum : *trained;
   ImGui::PushID("interference");

@@ -42,7 +42,7 @@ class Column {
   double height() const { return y_ - area_.y; }
   /// Size of the text; while presenting never below the smallest one.
   double size(double times = 1) const {
-    const double smallest = frame_->state.presenting ? tiny_size : 0;
+    const double smallest = frame_->state.presentation.is_on ? tiny_size : 0;
     return frame_->px(std::max(smallest, units_ * times));
   }
   /// A length in units of the text size.
@@ -252,27 +252,27 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, b
   const PageState& state = frame.state;
   const LessonStep& step = step_of(state);
   Column column(frame, canvas, area, fit.units, is_drawn);
-  const double gap = state.presenting ? 5 : 8;
-  if (!state.presenting) {
+  const double gap = state.presentation.is_on ? 5 : 8;
+  if (!state.presentation.is_on) {
     column.text(lesson_words(state.lesson.lesson->title + " · " + place_of(state), FontFace::regular), 0.72, theme.dim);
     column.gap(6);
   }
-  column.text(lesson_words(step.title, FontFace::semibold), state.presenting ? 1.6 : 1.25, theme.text);
-  column.gap(state.presenting ? 6 : 10);
+  column.text(lesson_words(step.title, FontFace::semibold), state.presentation.is_on ? 1.6 : 1.25, theme.text);
+  column.gap(state.presentation.is_on ? 6 : 10);
   const bool is_decided = asked(state.lesson) == Asked::decided;
   if (!fit.drops_explanation) draw_text(frame, column, text_of(frame, step, false), gap);
   draw_question(frame, column);
   if (is_decided) draw_text(frame, column, text_of(frame, step, true), gap);
   // What there is to do may tell the answer, and under a lock it cannot be done.
-  if (!state.is_locked && (is_decided || asked(state.lesson) == Asked::nothing)) draw_goals(frame, column);
-  if (state.presenting) draw_shown(frame, column);
+  if (!state.presentation.is_locked && (is_decided || asked(state.lesson) == Asked::nothing)) draw_goals(frame, column);
+  if (state.presentation.is_on) draw_shown(frame, column);
   if (!state.lesson.problem.empty())
     column.text(lesson_words(state.lesson.problem, FontFace::regular), 0.8, theme.failure);
   return column.height();
 }
 
 std::span<const double> sizes_of(const PageState& state) {
-  if (!state.presenting) return usual_sizes;
+  if (!state.presentation.is_on) return usual_sizes;
   return has_picture(state) ? std::span(hall_sizes).subspan(2) : std::span<const double>(hall_sizes);
 }
 
@@ -288,7 +288,8 @@ std::optional<TextFit> largest_fit(Frame& frame, Canvas& canvas, const Rect& are
 /// The largest text that fits; the explanation is dropped only after the vote. A slide with an open question has the
 /// size that it will have with the answer, so that its words keep their places.
 TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
-  const bool presents = frame.state.presenting, may_drop = presents && asked(frame.state.lesson) == Asked::decided;
+  const bool presents = frame.state.presentation.is_on,
+             may_drop = presents && asked(frame.state.lesson) == Asked::decided;
   LessonPane& pane = frame.state.lesson;
   const LessonPane now = pane;
   if (presents && plan_of(pane).question) {
@@ -354,8 +355,8 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
 }
 
 Rect inside_of(const Frame& frame, const Rect& area) {
-  const double margin = frame.px(frame.state.presenting ? 14 : 18);
-  const bool is_alone = frame.state.presenting && !has_picture(frame.state);
+  const double margin = frame.px(frame.state.presentation.is_on ? 14 : 18);
+  const bool is_alone = frame.state.presentation.is_on && !has_picture(frame.state);
   const double side = is_alone ? std::max(margin, (area.width - 1.3 * area.height) / 2) : margin;
   return {area.x + side, area.y + margin, area.width - 2 * side, area.height - 2 * margin};
 }
@@ -364,11 +365,11 @@ Rect inside_of(const Frame& frame, const Rect& area) {
 
 LessonPlace lesson_place(const PageState& state, const Look& look, const Rect& all) {
   if (!state.lesson.lesson) return {};
-  if (!state.presenting) {
+  if (!state.presentation.is_on) {
     const double width = std::round(std::min(look.px(state.lesson.width), all.width / 2));
     return {{all.right() - width, all.y, width, all.height}, {}};
   }
-  const double foot = state.hides_controls ? 0 : std::round(look.px(24)), height = all.height - foot;
+  const double foot = state.presentation.hides_controls ? 0 : std::round(look.px(24)), height = all.height - foot;
   const double width = has_picture(state) ? std::round(std::max(look.px(300), all.width - 1.06 * height)) : all.width;
   return {{all.right() - width, all.y, width, height}, {all.x, all.y + height, all.width, foot}};
 }
@@ -380,14 +381,14 @@ void draw_lesson(Frame& frame, const LessonPlace& place) {
   if (frame.state.lesson.written != 0) ask_frame(frame.state, frame.time + check_interval);
   ImGui::SetCursorScreenPos({static_cast<float>(area.x), static_cast<float>(area.y)});
   FigureCanvas ground = frame.look.canvas();
-  const bool presents = frame.state.presenting;
+  const bool presents = frame.state.presentation.is_on;
   if (!presents) {
     ground.fill_rect(area, 0, theme.panel);
     const Point edge[] = {{area.x, area.y}, {area.x, area.bottom()}};
     ground.polyline(edge, {theme.hairline, std::max(1.0, frame.px(1)), Dash::solid});
     draw_edge_grip(frame, area);
   }
-  const double foot = presents || frame.state.hides_controls ? 0 : frame.px(44);
+  const double foot = presents || frame.state.presentation.hides_controls ? 0 : frame.px(44);
   const Rect body{area.x, area.y, area.width, area.height - foot};
   if (foot > 0)
     draw_foot(frame, {area.x + frame.px(18), body.bottom() + frame.px(4), area.width - frame.px(36), frame.px(28)});

@@ -24,9 +24,9 @@ void send_number(Frame& frame, const LessonNumber& number, double value, bool is
 void move_by_keys(Frame& frame, const LessonNumber& number, const Setting& setting) {
   PageState& state = frame.state;
   const std::string key = slider_prefix + number.name;
-  state.shown_sliders.push_back(key);
-  if (state.focused_slider != key) return;
-  const int steps = std::exchange(state.slider_steps, 0);
+  state.drawn.sliders.push_back(key);
+  if (state.focus.slider != key) return;
+  const int steps = std::exchange(state.focus.slider_steps, 0);
   if (steps == 0) return;
   const double wanted = moved_by(setting, setting.value, steps);
   if (wanted != setting.value) send_number(frame, number, wanted, false);
@@ -52,7 +52,7 @@ void handle_number(Frame& frame, Canvas& canvas, const LessonNumber& number, con
   }
   if (press.released) pane.dragged.clear();
   move_by_keys(frame, number, setting);
-  const bool is_chosen = frame.state.focused_slider == slider_prefix + number.name;
+  const bool is_chosen = frame.state.focus.slider == slider_prefix + number.name;
   if (press.hovered || press.held) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
   if (press.hovered && !press.held)
     hint_box(frame, box,
@@ -134,7 +134,7 @@ double draw_lesson_text(Frame& frame, Canvas& canvas, const LessonParagraph& par
   for (const PlacedToken& placed : flow.tokens) {
     const Point place{area.x + placed.place.x, area.y + placed.place.y};
     const auto number = paragraph.numbers.find(placed.token);
-    const bool is_number = number != paragraph.numbers.end() && !frame.state.is_locked;
+    const bool is_number = number != paragraph.numbers.end() && !frame.state.presentation.is_locked;
     draw_token(canvas, paragraph.tokens[placed.token], place, flow.size, is_number ? frame.look.theme->accent : color);
     if (is_number) handle_number(frame, canvas, number->second, {place.x, place.y - size, placed.width, 1.25 * size});
   }

@@ -13,9 +13,9 @@ namespace {
 
 std::string focused_plot(const PageState& state) {
   std::string first;
-  for (const ShownPlot& shown : state.shown_plots) {
-    if (shown.panel != state.focused_panel) continue;
-    if (shown.plot == state.focused_plot) return shown.plot;
+  for (const ShownPlot& shown : state.drawn.plots) {
+    if (shown.panel != state.focus.panel) continue;
+    if (shown.plot == state.focus.plot) return shown.plot;
     if (first.empty()) first = shown.plot;
   }
   return first;
@@ -24,20 +24,9 @@ std::string focused_plot(const PageState& state) {
 /// Resets what a frame records while it is drawn.
 void forget_last_frame(PageState& state) {
   state.wake_at = std::numeric_limits<double>::infinity();
-  state.next_crosshair = {};
-  state.hovered_panel.clear();
-  state.hovered_plot.clear();
-  state.shown_panels.clear();
-  state.shows_interventions = false;
-  state.shown_plots.clear();
-  state.shown_rows.clear();
-  state.shown_sliders.clear();
-  state.right_click_is_taken = false;
-  state.wheel_is_taken = false;
+  state.pointer = {};
+  state.drawn = {};
   state.hints.dot.reset();
-  state.readings.clear();
-  state.reading.reset();
-  state.measured.clear();
   state.card.asked.clear();
 }
 
@@ -48,10 +37,11 @@ struct Places {
   explicit Places(Frame& frame) {
     const Rect all = window_bounds();
     const PageState& state = frame.state;
-    const bool hidden = state.hides_controls, presenting = state.presenting || hidden, slide = is_slide(state);
+    const bool hidden = state.presentation.hides_controls, presenting = state.presentation.is_on || hidden,
+               slide = is_slide(state);
     const bool has_status = !hidden && !slide && shows_control(state, "status"),
                has_time = !hidden && (!slide || moves_tokens(state)) && shows_control(state, "time");
-    const bool has_tokens = !state.presenting || selected_token(frame.seen(), state.selection) >= 0;
+    const bool has_tokens = !state.presentation.is_on || selected_token(frame.seen(), state.selection) >= 0;
     const double top = presenting ? 0 : top_bar_height(frame, all.width),
                  status = has_status ? std::round(frame.px(26)) : 0,
                  time = has_time ? std::round(frame.px(has_tokens ? 84 : 40)) : 0;
@@ -83,7 +73,7 @@ struct Places {
 
 void draw_edges(const Frame& frame, const Places& at, Canvas& canvas) {
   const Theme& theme = *frame.look.theme;
-  if (frame.state.hides_controls || is_slide(frame.state)) return;
+  if (frame.state.presentation.hides_controls || is_slide(frame.state)) return;
   const double hair = std::max(1.0, std::round(frame.px(1))), top = at.column.y - 0.5, side = at.centre.x - 0.5,
                right = at.top_bar.width, time = at.time_bar.y + 0.5, status = at.status_bar.y + 0.5;
   const auto edge = [&](Point from, Point to) {
@@ -112,9 +102,9 @@ void draw_ground(Frame& frame, const Places& at) {
   draw_workspace(frame, at.centre);
   if (at.column.width > 0) draw_side_column(frame, at.column);
   if (at.top_bar.height > 0) draw_top_bar(frame, at.top_bar);
-  if (state.hovered_panel.empty()) {
-    state.hovered_panel = state.focused_panel;
-    state.hovered_plot = focused_plot(state);
+  if (state.pointer.panel.empty()) {
+    state.pointer.panel = state.focus.panel;
+    state.pointer.plot = focused_plot(state);
   }
   if (at.time_bar.height > 0) draw_time_bar(frame, at.time_bar);
   if (at.status_bar.height > 0) draw_status_bar(frame, at.status_bar);
@@ -126,12 +116,12 @@ void draw_ground(Frame& frame, const Places& at) {
 /// One box for all plots that the crosshair crosses: first the readings of the plot under the pointer, then those that
 /// others add.
 void draw_readings(const Frame& frame) {
-  const auto& readings = frame.state.readings;
+  const auto& readings = frame.state.pointer.readings;
   const auto first = std::ranges::find_if(readings, &CrosshairReading::is_first);
   if (first == readings.end()) return;
   const std::string& plot = frame.state.crosshair.plot;
-  const auto shown = std::ranges::find(frame.state.shown_plots, plot, &ShownPlot::plot);
-  const Rect row = shown == frame.state.shown_plots.end() ? window_bounds() : shown->area;
+  const auto shown = std::ranges::find(frame.state.drawn.plots, plot, &ShownPlot::plot);
+  const Rect row = shown == frame.state.drawn.plots.end() ? window_bounds() : shown->area;
   std::vector<PlotReading> others;
   for (const CrosshairReading& reading : readings) {
     const bool is_in_row = reading.beside.y >= row.y - frame.px(8) && reading.beside.y < row.bottom();
@@ -142,12 +132,12 @@ void draw_readings(const Frame& frame) {
 
 void move_crosshair(PageState& state) {
   // Other plots see a moved crosshair only in the next frame, so a second frame is due.
-  if (state.next_crosshair.axis.empty()) {
-    state.next_crosshair = state.key_crosshair;
+  if (state.pointer.crosshair.axis.empty()) {
+    state.pointer.crosshair = state.focus.crosshair;
   } else {
-    state.key_crosshair = {};
+    state.focus.crosshair = {};
   }
-  const Crosshair& next = state.next_crosshair;
+  const Crosshair& next = state.pointer.crosshair;
   if (next.axis != state.crosshair.axis || next.x != state.crosshair.x) ask_frame(state);
   state.crosshair = next;
 }
@@ -156,7 +146,7 @@ void draw_blank(Frame& frame) {
   const Rect all = window_bounds();
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
   canvas.fill_rect(all, 0, {0, 0, 0, 255});
-  if (ImGui::IsMouseClicked(0)) frame.state.is_blank = false;
+  if (ImGui::IsMouseClicked(0)) frame.state.presentation.is_blank = false;
 }
 
 /// What is shown is old while the line to the session is lost.
@@ -168,7 +158,7 @@ void draw_lost_line(Frame& frame) {
   veil.a = 190;
   canvas.fill_rect(all, 0, veil);
   const double width = std::min(frame.px(640), 0.8 * all.width), row = frame.px(22);
-  const auto lines = wrapped_text(canvas, frame.state.line_problem, width, frame.px(title_size), FontFace::regular, 6);
+  const auto lines = wrapped_text(canvas, frame.state.line.problem, width, frame.px(title_size), FontFace::regular, 6);
   text_lines(frame.look, canvas, {(all.width - width) / 2, 0.4 * all.height, width, 6 * row}, lines, row,
              {title_size, FontFace::regular, theme.warning, Anchor::start});
 }
@@ -188,8 +178,8 @@ void draw_page(Frame& frame) {
   draw_picker(frame);
   draw_menu(frame);
   move_crosshair(frame.state);
-  if (!frame.state.line_problem.empty()) draw_lost_line(frame);
-  if (frame.state.is_blank) draw_blank(frame);
+  if (!frame.state.line.problem.empty()) draw_lost_line(frame);
+  if (frame.state.presentation.is_blank) draw_blank(frame);
 }
 
 }  // namespace afterglow

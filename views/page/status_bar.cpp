@@ -55,8 +55,8 @@ bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
 
 /// A button that opens the run of the last window. Returns the left edge.
 double draw_kept_run(Frame& frame, double right, const Rect& row) {
-  if (frame.state.kept_run.empty()) return right;
-  const std::string label = "Go on: " + frame.state.kept_run;
+  if (frame.state.opened.kept_run.empty()) return right;
+  const std::string label = "Go on: " + frame.state.opened.kept_run;
   const double x =
       command_button(frame, right, {0, row.y + frame.px(2), 0, row.height - frame.px(4)}, {"go_on", {}}, label,
                      Icon::play, ButtonKind::primary, "Opens the run that was saved when the window was closed.");
@@ -71,7 +71,7 @@ void draw_status_bar(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
   // An audience sees the state of the run; the presenter knows the keys.
-  const char* keys = frame.state.presenting              ? ""
+  const char* keys = frame.state.presentation.is_on      ? ""
                      : area.width < frame.px(narrow_bar) ? "F1 keys"
                                                          : "Space run · ← → step · Ctrl E export · F1 keys";
   const double keys_width = canvas.text_width(keys, frame.px(small_size), FontFace::regular);
@@ -84,7 +84,7 @@ void draw_status_bar(Frame& frame, const Rect& area) {
                   {small_size, face, color, Anchor::start}) +
          frame.px(22);
   };
-  add(frame.state.line, FontFace::mono, frame.state.line_problem.empty() ? theme.text : theme.warning);
+  add(frame.state.line.text, FontFace::mono, frame.state.line.problem.empty() ? theme.text : theme.warning);
   std::string device = o.device;
   if (o.device_bytes > 0) device += " · " + bytes_text(o.device_bytes);
   add(device, FontFace::regular, theme.dim);
@@ -118,7 +118,7 @@ void draw_notes(Frame& frame, const Rect& bar) {
     return;
   }
   if (notes.empty()) return;
-  if (frame.state.presenting && notes.back().severity != Severity::failure) return;
+  if (frame.state.presentation.is_on && notes.back().severity != Severity::failure) return;
   // One note at a time: the next one shows when this one was clicked away or has faded.
   const Note& newest = notes.back();
   if (newest.severity == Severity::info) ask_frame(frame.state, newest.born + info_seconds + 0.01);

@@ -32,7 +32,8 @@ TokenRow token_row(const Frame& frame, int tokens, int selected, double room, do
   TokenRow row;
   // Narrow chips give the room to their text.
   row.gap = room / tokens > frame.px(24) ? frame.px(3) : room / tokens > frame.px(6) ? frame.px(1) : 0;
-  const bool has_audience = frame.state.presenting || frame.look.theme->text_scale > 1;  // an audience reads all
+  const bool has_audience =
+      frame.state.presentation.is_on || frame.look.theme->text_scale > 1;  // an audience reads all
   const double least = frame.px(has_audience ? 25 : 2.5);
   row.count = std::clamp(static_cast<int>(room / least), 1, tokens);
   row.width = std::min(widest, room / row.count - row.gap);
@@ -154,7 +155,7 @@ void draw_tokens(Frame& frame, const Rect& area) {
     }
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", under}});
-  if (press.started) frame.state.time_focus = TimeFocus::tokens;
+  if (press.started) frame.state.time.focus = TimeFocus::tokens;
   if (!has_present_answers(frame)) return;
   draw_answer(frame, answers_after(frame, static_cast<std::size_t>(selected)),
               {strip.right() + frame.px(10), area.y, area.right() - strip.right() - frame.px(10), area.height});
@@ -230,19 +231,19 @@ void draw_second(const Frame& frame, Canvas& canvas, const TimeScale& scale) {
 /// Goes to the step under the pointer, but not more often than the engine can show it.
 void scrub(Frame& frame, const Press& press, const TimeScale& scale) {
   PageState& state = frame.state;
-  if (press.started) state.time_focus = TimeFocus::steps;
+  if (press.started) state.time.focus = TimeFocus::steps;
   if (!press.held && !press.released) return;
   const Observation& o = frame.seen();
   const std::int64_t first = std::min(o.oldest_step, o.step);
   const std::int64_t wanted = std::clamp(scale.step(mouse_place().x), first, latest_of(o));
-  if (wanted != state.scrubbed_step && (press.released || frame.time - state.scrubbed_at >= scrub_interval)) {
+  if (wanted != state.time.scrubbed_step && (press.released || frame.time - state.time.scrubbed_at >= scrub_interval)) {
     frame.commands.send("rewind", {{"step", wanted}});
-    state.scrubbed_step = wanted;
-    state.scrubbed_at = frame.time;
-  } else if (wanted != state.scrubbed_step) {
-    ask_frame(state, state.scrubbed_at + scrub_interval);
+    state.time.scrubbed_step = wanted;
+    state.time.scrubbed_at = frame.time;
+  } else if (wanted != state.time.scrubbed_step) {
+    ask_frame(state, state.time.scrubbed_at + scrub_interval);
   }
-  if (press.released) state.scrubbed_step = -1;
+  if (press.released) state.time.scrubbed_step = -1;
 }
 
 /// Slanted lines over an area that is not available now.

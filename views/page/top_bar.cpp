@@ -145,7 +145,7 @@ std::int64_t step_count(const std::string& text) {
 
 /// The field for the number of steps. Returns whether the user pressed Enter.
 bool draw_step_field(Frame& frame, const Rect& box) {
-  std::string& text = frame.state.step_count;
+  std::string& text = frame.state.time.step_count;
   FigureCanvas canvas = frame.look.canvas();
   canvas.stroke_rect(box, frame.px(6), {frame.look.theme->hairline, std::max(1.0, frame.px(1)), Dash::solid});
   const Rect inside{box.x + frame.px(4), box.y, box.width - frame.px(8), box.height};
@@ -160,7 +160,7 @@ double draw_step_button(Frame& frame, double right, const Rect& row, bool has_fi
   const bool is_entered = has_field && draw_step_field(frame, {right - width, row.y, width, row.height});
   const char* label = has_field ? "Step" : "";
   const double x = right - width - (has_field ? frame.px(2) : 0) - button_width(frame, label, Icon::step);
-  const std::int64_t count = has_field ? step_count(frame.state.step_count) : 1;
+  const std::int64_t count = has_field ? step_count(frame.state.time.step_count) : 1;
   const std::string hint =
       count == 1 ? std::string("Trains one step, then pauses") + (has_field ? "; the field sets how many" : "") + "  →"
                  : "Trains " + std::to_string(count) + " steps, then pauses";

@@ -106,15 +106,15 @@ void draw_row(Frame& frame, const WorkspaceRow& row, const std::string& name, co
       shown.panels.emplace_back(id, i);
     });
   });
-  frame.state.shown_rows.push_back(std::move(shown));
+  frame.state.drawn.rows.push_back(std::move(shown));
 }
 
 void draw_rows(Frame& frame, std::span<const WorkspaceRow> rows, const std::string& name, const Rect& area) {
   std::vector<double> usual;
   for (const WorkspaceRow& row : rows) usual.push_back(row.share);
-  frame.state.rows_name = name + "/rows";
-  frame.state.row_shares = split_area(
-      frame, frame.state.rows_name, area, false, usual,
+  frame.state.drawn.rows_name = name + "/rows";
+  frame.state.drawn.row_shares = split_area(
+      frame, frame.state.drawn.rows_name, area, false, usual,
       [&](std::size_t i, const Rect& place) { draw_row(frame, rows[i], name + "/" + std::to_string(i), place); });
 }
 
@@ -128,7 +128,7 @@ std::vector<WorkspaceRow> rows_for_audience(const PageState& state, std::vector<
                          [&](const WorkspacePanel& panel) { return is_stressed(state, panel.id); });
   }
   for (WorkspacePanel& panel : stressed.panels) panel.is_below = true;
-  const bool is_chosen = state.presenting && !stressed.panels.empty() && stressed.panels.size() < all;
+  const bool is_chosen = state.presentation.is_on && !stressed.panels.empty() && stressed.panels.size() < all;
   return is_chosen ? std::vector{std::move(stressed)} : rows;
 }
 
@@ -194,12 +194,12 @@ void give_share(PageState& state, const std::string& name, std::vector<double> s
 }  // namespace
 
 void resize_panel(PageState& state, std::string_view panel, double width, double height) {
-  for (std::size_t r = 0; r < state.shown_rows.size(); ++r) {
-    const ShownRow& row = state.shown_rows[r];
+  for (std::size_t r = 0; r < state.drawn.rows.size(); ++r) {
+    const ShownRow& row = state.drawn.rows[r];
     const auto place = std::ranges::find(row.panels, panel, &std::pair<std::string, std::size_t>::first);
     if (place == row.panels.end()) continue;
     give_share(state, row.name, row.shares, place->second, width);
-    give_share(state, state.rows_name, state.row_shares, r, height);
+    give_share(state, state.drawn.rows_name, state.drawn.row_shares, r, height);
     return;
   }
 }
@@ -210,7 +210,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
   Rect inside{area.x + gap, area.y + gap, area.width - 2 * gap, area.height - 2 * gap};
   if (inside.width < 20 || inside.height < 20) return;
   if (const Panel* alone = find_panel(state.maximised)) return draw_panel(frame, *alone, inside);
-  if (state.hints.is_intro_due && !state.presenting && !state.is_locked && !state.lesson.lesson) {
+  if (state.hints.is_intro_due && !state.presentation.is_on && !state.presentation.is_locked && !state.lesson.lesson) {
     const double used = draw_intro(frame, inside);
     inside.y += used;
     inside.height -= used;
@@ -244,7 +244,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
   }
   std::ranges::reverse(more);
   const std::vector<std::string_view> missing = missing_panels(workspace, model);
-  const bool has_strip = !state.presenting && (!more.empty() || !missing.empty());
+  const bool has_strip = !state.presentation.is_on && (!more.empty() || !missing.empty());
   const double strip = has_strip ? std::round(frame.px(22)) : 0;
   draw_rows(frame, rows, std::string(workspace.id), {inside.x, inside.y, inside.width, inside.height - strip});
   if (has_strip)

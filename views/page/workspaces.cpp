@@ -147,15 +147,15 @@ std::size_t fitting_layers(const Workspace& workspace, const ModelSummary& model
 }  // namespace
 
 void follow_model(PageState& state, const ModelSummary& model, bool is_trained) {
-  if (model.layers.empty() || model.name == state.followed_model) return;
-  const bool is_first = state.followed_model.empty();
-  state.followed_model = model.name;
+  if (model.layers.empty() || model.name == state.opened.model) return;
+  const bool is_first = state.opened.model.empty();
+  state.opened.model = model.name;
   const auto is_about = [&](const Workspace& workspace) {
     return std::ranges::any_of(model.layers,
                                [&](const LayerSummary& layer) { return shows(layer.kind, workspace.about); });
   };
   const Workspace& present = present_workspace(state);
-  if ((is_first && state.workspace_is_chosen) || is_about(present)) return;
+  if ((is_first && state.opened.workspace_is_chosen) || is_about(present)) return;
   const bool has_curves = is_trained || present.id != "training";
   if (present.shows_others && why_not(present, model).empty() && has_curves) return;
   const auto home = std::ranges::find_if(workspaces(), is_about);

@@ -54,7 +54,7 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
     text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
   }
   const auto& [command, title] = panel.kind->asks;
-  if (title.empty() || frame.state.is_locked) return void(draw_sentence(frame, text, area));
+  if (title.empty() || frame.state.presentation.is_locked) return void(draw_sentence(frame, text, area));
   if (draw_offer(frame, text, area, title, panel.kind->about)) frame.commands.send(command);
 }
 
@@ -115,7 +115,7 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 
 /// Opens the panel's menu wherever nothing else uses the right button.
 void open_menu_on_right_click(Frame& frame, const Panel& panel) {
-  if (!ImGui::IsMouseReleased(1) || frame.state.right_click_is_taken) return;
+  if (!ImGui::IsMouseReleased(1) || frame.state.pointer.right_click_is_taken) return;
   if (is_dragged(frame, 1)) return;
   frame.commands.send("menu", {{"panel", panel.kind->id}});
 }
@@ -222,7 +222,7 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   const bool slide = is_slide(frame.state);
   if (!slide) {
-    const bool is_focused = frame.state.focused_panel == panel.kind->id;
+    const bool is_focused = frame.state.focus.panel == panel.kind->id;
     canvas.fill_rect(area, frame.px(8), theme.panel);
     canvas.stroke_rect(
         area, frame.px(8),
@@ -230,10 +230,10 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
   }
   if (area.contains(mouse_place()) &&
       ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows | ImGuiHoveredFlags_AllowWhenBlockedByActiveItem)) {
-    frame.state.hovered_panel = panel.kind->id;
+    frame.state.pointer.panel = panel.kind->id;
   }
-  frame.state.shown_panels.push_back({std::string(panel.kind->id), area});
-  frame.state.drawn_panel = panel.kind->id;
+  frame.state.drawn.panels.push_back({std::string(panel.kind->id), area});
+  frame.state.drawn.panel = panel.kind->id;
   ImGui::PushID(panel.kind->id.data());
   const std::vector<Figure>& figures = frame.figures.figures(*panel.kind, frame.observation, frame.state.selection);
   // On a slide only panels next to others need their names.
@@ -251,7 +251,7 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
     FigureCanvas veil = frame.look.canvas();
     veil.fill_rect(area, frame.px(6), faded(frame.look.theme->ground, 0.4));
   }
-  if (frame.state.hovered_panel == panel.kind->id) open_menu_on_right_click(frame, panel);
+  if (frame.state.pointer.panel == panel.kind->id) open_menu_on_right_click(frame, panel);
 }
 
 namespace {
@@ -302,7 +302,7 @@ void handle_step_response(Frame& frame, const PlotResponse& response) {
 void handle_response(Frame& frame, const PlotResponse& response) {
   handle_mode_response(frame, response);
   handle_step_response(frame, response);
-  if (!frame.state.reading && !response.drag)
+  if (!frame.state.pointer.reading && !response.drag)
     reading_box(frame, response.beside, response.point_lines, window_bounds());
 }
 

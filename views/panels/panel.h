@@ -40,7 +40,7 @@ bool draw_offer(const Frame& frame, std::string_view text, const Rect& area, std
                 std::string_view hint);
 /// Instead of panels or figures: the reason, and a button that opens a suitable preset (nullptr: none).
 void draw_missing(Frame& frame, const Rect& area, std::string_view why, const Preset* preset);
-/// The whole panel with frame, header and body. Sets PageState::hovered_panel.
+/// The whole panel with frame, header and body. Sets PointerFrame::panel.
 void draw_panel(Frame& frame, const Panel& panel, const Rect& area);
 
 /// A switch in a panel's header that ends at `right`; returns its left edge.

@@ -27,7 +27,7 @@ void draw_prompt_field(Frame& frame, const Rect& box) {
 }  // namespace
 
 Rect draw_prompt_row(Frame& frame, const Rect& area) {
-  if (!frame.seen().model.reads_text || frame.state.is_locked || area.height < frame.px(180)) return area;
+  if (!frame.seen().model.reads_text || frame.state.presentation.is_locked || area.height < frame.px(180)) return area;
   const double height = frame.px(26), used = height + frame.px(6);
   const Rect row{area.x + frame.px(10), area.y + frame.px(2), area.width - frame.px(20), height};
   const Rect below{area.x, area.y + used, area.width, area.height - used};

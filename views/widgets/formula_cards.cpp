@@ -98,7 +98,7 @@ void card_target(Frame& frame, std::string_view id, const Rect& area) {
   if (state.pinned.empty()) state.beside = area;
   const FormulaCard* card = find_card(id);
   // While presenting the pointer may rest anywhere, so only F1 opens a card.
-  if (!card || frame.state.presenting) return;
+  if (!card || frame.state.presentation.is_on) return;
   if (frame.time - state.since < rest_before_card) {
     ask_frame(frame.state, state.since + rest_before_card + 0.01);
   } else if (state.pinned.empty()) {

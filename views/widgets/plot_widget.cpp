@@ -101,20 +101,20 @@ void drag_point(Frame& frame, const Figure& figure, const FigureGeometry& geomet
                 const std::optional<DrawnPoint>& point, PlotResponse& response) {
   PageState& page = frame.state;
   if (point && ImGui::IsItemActivated() && ImGui::IsMouseClicked(0) && !response.hovered_point.empty()) {
-    page.dragged_plot = figure.id;
-    page.dragged_point = response.hovered_point;
-    page.dragged_mode = response.hovered_mode;
+    page.drag.plot = figure.id;
+    page.drag.point = response.hovered_point;
+    page.drag.mode = response.hovered_mode;
   }
-  if (page.dragged_point.empty() || page.dragged_plot != figure.id) return;
+  if (page.drag.point.empty() || page.drag.plot != figure.id) return;
   const Point mouse = mouse_place();
   const bool is_over = !ImGui::IsMouseDown(0);
   if (is_dragged(frame, pressed_button())) {
     const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
     const double y = std::clamp(mouse.y, geometry.plot.y, geometry.plot.bottom());
-    response.drag = {page.dragged_point, page.dragged_mode, geometry.x.to_data(x), geometry.y.to_data(y), is_over};
+    response.drag = {page.drag.point, page.drag.mode, geometry.x.to_data(x), geometry.y.to_data(y), is_over};
     ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
   }
-  if (is_over) page.dragged_point.clear();
+  if (is_over) page.drag.point.clear();
 }
 
 /// A press on a measuring cursor drags it; the end of the drag does not count as a click.
@@ -124,17 +124,17 @@ bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geome
   const char near =
       hovered && geometry.plot.contains(mouse) ? cursor_near(state, geometry, mouse.x, frame.px(6)) : char{0};
   if (near != 0 && ImGui::IsItemActivated() && ImGui::IsMouseClicked(0) && !ImGui::GetIO().KeyCtrl) {
-    page.dragged_plot = figure.id;
-    page.dragged_cursor = near;
+    page.drag.plot = figure.id;
+    page.drag.cursor = near;
   }
-  const bool is_held = page.dragged_cursor != 0 && page.dragged_plot == figure.id;
+  const bool is_held = page.drag.cursor != 0 && page.drag.plot == figure.id;
   if (near != 0 || is_held) ImGui::SetMouseCursor(ImGuiMouseCursor_ResizeEW);
   if (!is_held) return false;
   if (std::abs(mouse.x - press_place(pressed_button()).x) > frame.px(2)) {
     const double x = std::clamp(mouse.x, geometry.plot.x, geometry.plot.right());
-    move_cursor(state, page.dragged_cursor, geometry.x.to_data(x));
+    move_cursor(state, page.drag.cursor, geometry.x.to_data(x));
   }
-  if (!ImGui::IsMouseDown(0)) page.dragged_cursor = 0;
+  if (!ImGui::IsMouseDown(0)) page.drag.cursor = 0;
   return true;
 }
 
@@ -142,7 +142,7 @@ bool drag_cursor(Frame& frame, const Figure& figure, const FigureGeometry& geome
 void handle_right_click(Frame& frame, const Figure& figure, const FigureGeometry& geometry, PlotResponse& response) {
   const Point mouse = mouse_place();
   if (!response.hovered || !ImGui::IsMouseReleased(1)) return;
-  frame.state.right_click_is_taken = true;
+  frame.state.pointer.right_click_is_taken = true;
   if (is_dragged(frame, 1)) return;
   if (!response.hovered_point.empty()) {
     response.switched_mode = response.hovered_mode;
@@ -179,10 +179,10 @@ void note_readings(Frame& frame, const Figure& figure, const FigureView& view, c
   if (!view.cursor_x || point || (hovered && !inside) || !is_line_plot(figure)) return;
   const Point top{geometry.x.to_canvas(*view.cursor_x), geometry.plot.y};
   if (!geometry.plot.contains(top)) return;
-  const bool is_first = hovered || (frame.state.key_crosshair.plot == figure.id);
+  const bool is_first = hovered || (frame.state.focus.crosshair.plot == figure.id);
   const auto pointed_at = inside ? std::optional(geometry.y.to_data(mouse.y)) : std::nullopt;
-  frame.state.readings.push_back({figure.title, values_at(figure, view, *view.cursor_x, pointed_at), is_first,
-                                  inside ? mouse : Point{top.x, top.y - frame.px(8)}});
+  frame.state.pointer.readings.push_back({figure.title, values_at(figure, view, *view.cursor_x, pointed_at), is_first,
+                                          inside ? mouse : Point{top.x, top.y - frame.px(8)}});
 }
 
 void draw_measurements(const Frame& frame, const Figure& figure, const FigureView& view,
@@ -192,7 +192,7 @@ void draw_measurements(const Frame& frame, const Figure& figure, const FigureVie
   if (measured.empty() || page.help_is_open || page.palette.is_open || page.picker.is_open) return;
   const Rect corner = free_place(figure, geometry, reading_size(frame, measured), frame.px(8));
   reading_box_at(frame, corner, measured);
-  frame.state.measured.push_back(corner);
+  frame.state.pointer.measured.push_back(corner);
 }
 
 /// The titles of axes and colour bars open their cards.
@@ -335,15 +335,15 @@ void handle_click(const Frame& frame, const Figure& figure, const FigureGeometry
 /// Records the plot for commands and other plots.
 void note_on_page(PageState& page, const Figure& figure, const FigureGeometry& geometry, const Rect& body,
                   bool hovered) {
-  page.shown_plots.push_back(
-      {page.drawn_panel, figure.id, body, geometry.plot, geometry.x.range(), geometry.y.range(), geometry.x.scale(),
+  page.drawn.plots.push_back(
+      {page.drawn.panel, figure.id, body, geometry.plot, geometry.x.range(), geometry.y.range(), geometry.x.scale(),
        geometry.y.scale(), figure.x.label, is_line_plot(figure),
        geometry.color_bars.empty() ? std::nullopt : std::optional(geometry.color_bars.front().range)});
   if (!hovered) return;
-  page.hovered_plot = figure.id;
+  page.pointer.plot = figure.id;
   const Point mouse = mouse_place();
   if (geometry.plot.contains(mouse) && is_line_plot(figure))
-    page.next_crosshair = {figure.x.label, figure.id, geometry.x.to_data(mouse.x)};
+    page.pointer.crosshair = {figure.x.label, figure.id, geometry.x.to_data(mouse.x)};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, do
   const ImGuiIO& io = ImGui::GetIO();
   // The movement of a click is smaller than this.
   const double least = frame.px(3), dragged = std::sqrt(static_cast<double>(io.MouseDragMaxDistanceSqr[0]));
-  if (press.started) frame.state.grabbed_share = result.share;
+  if (press.started) frame.state.drag.share = result.share;
   const bool is_dragged = (press.held || press.released) && dragged >= least;
   result.held = press.held;
   result.reset = press.double_clicked;
@@ -35,7 +35,7 @@ TrackResult slider_track(const Frame& frame, const char* id, const Rect& row, do
   result.moved = !result.reset && is_dragged && (press.released || io.MouseDelta.x != 0);
   if (result.moved) {
     const double way = mouse_place().x - static_cast<double>(io.MouseClickedPos[0].x);
-    result.share = std::clamp(frame.state.grabbed_share + way / length, 0.0, 1.0);
+    result.share = std::clamp(frame.state.drag.share + way / length, 0.0, 1.0);
   }
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -115,22 +115,22 @@ double wheel_steps(Frame& frame, const Setting& setting, const Rect& area) {
   PageState& state = frame.state;
   if (io.MouseWheel == 0 || !ImGui::IsWindowHovered() || !area.contains(mouse_place())) return 0;
   const bool is_scrolling = frame.time - state.column_scrolled_at < longest_rest;
-  if (!io.KeyCtrl && (is_scrolling || state.focused_slider != setting.key)) return 0;
-  state.wheel_is_taken = true;
+  if (!io.KeyCtrl && (is_scrolling || state.focus.slider != setting.key)) return 0;
+  state.pointer.wheel_is_taken = true;
   return static_cast<double>(io.MouseWheel);
 }
 
 /// Marks the chosen slider; returns its steps of the arrow keys, in hundredths of its track.
 int key_steps(Frame& frame, const Setting& setting, const Rect& area) {
   PageState& state = frame.state;
-  state.shown_sliders.push_back(setting.key);
-  if (state.focused_slider != setting.key) return 0;
+  state.drawn.sliders.push_back(setting.key);
+  if (state.focus.slider != setting.key) return 0;
   FigureCanvas canvas = frame.look.canvas();
   const double rim = frame.px(4);
   canvas.stroke_rect({area.x - rim, area.y - frame.px(1), area.width + 2 * rim, area.height - frame.px(2)}, frame.px(5),
                      {frame.look.theme->accent, std::max(1.0, frame.px(1)), Dash::solid});
-  if (std::exchange(state.slider_is_sought, false)) ImGui::SetScrollHereY();
-  return std::exchange(state.slider_steps, 0);
+  if (std::exchange(state.focus.slider_is_sought, false)) ImGui::SetScrollHereY();
+  return std::exchange(state.focus.slider_steps, 0);
 }
 
 /// The arrow keys and the wheel.
@@ -194,7 +194,7 @@ double value_slider(Frame& frame, const Setting& setting, const Rect& area,
     send(edit.value, false);
     edit.sent_at = frame.time;
   }
-  if (result.clicked) frame.state.focused_slider = setting.key;
+  if (result.clicked) frame.state.focus.slider = setting.key;
   const Rect whole{area.x, area.y, area.width, frame.px(slider_height)};
   const FormulaCard* card = whole.contains(mouse_place()) ? card_of_setting(setting.key) : nullptr;
   if (card) ask_for_card(frame, card->id, whole);

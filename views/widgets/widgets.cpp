@@ -64,7 +64,7 @@ constexpr double reading_row = 17, reading_padding = 8, reading_swatch = 14;
 
 /// The box in its place, or moved to another side so that it covers no box of the measuring cursors.
 Rect free_box(const Frame& frame, const Rect& box, Point beside, const Rect& bounds) {
-  const std::vector<Rect>& kept = frame.state.measured;
+  const std::vector<Rect>& kept = frame.state.pointer.measured;
   const double gap = frame.px(14), width = box.width, height = box.height;
   std::vector<Rect> places{box};
   for (const double x : {beside.x + gap, beside.x - gap - width}) {
@@ -343,7 +343,7 @@ void reading_box(const Frame& frame, Point beside, std::span<const ReadingLine> 
   const Point size = reading_size(frame, lines);
   const Rect box = free_box(frame, placed_box(frame, beside, size.x, size.y, bounds), beside, bounds);
   reading_box_at(frame, box, lines);
-  frame.state.reading = box;
+  frame.state.pointer.reading = box;
 }
 
 void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
@@ -367,7 +367,7 @@ void hint_box(const Frame& frame, const Rect& area, std::string_view text) {
 
 void scroll_by_wheel(Frame& frame) {
   const ImGuiIO& io = ImGui::GetIO();
-  if (io.MouseWheel == 0 || io.KeyCtrl || frame.state.wheel_is_taken || !ImGui::IsWindowHovered()) return;
+  if (io.MouseWheel == 0 || io.KeyCtrl || frame.state.pointer.wheel_is_taken || !ImGui::IsWindowHovered()) return;
   constexpr double notch = 60;
   const double wanted = static_cast<double>(ImGui::GetScrollY()) - frame.px(notch) * static_cast<double>(io.MouseWheel);
   ImGui::SetScrollY(std::clamp(static_cast<float>(wanted), 0.0f, ImGui::GetScrollMaxY()));

@@ -71,7 +71,7 @@ std::vector<SpokenPanel> spoken_panels(const PageState& page, const std::shared_
                                        FigureCache& figures) {
   std::vector<SpokenPanel> spoken;
   if (page.lesson.lesson) spoken.push_back(spoken_lesson(page.lesson));
-  for (const ShownPanel& shown : page.shown_panels) {
+  for (const ShownPanel& shown : page.drawn.panels) {
     const PlotKind* kind = find_plot_kind(shown.panel);
     if (!kind) continue;
     const auto chosen = page.shown_figure.find(shown.panel);

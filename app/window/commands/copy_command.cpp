@@ -81,13 +81,13 @@ void copy_text(CommandContext& context, const std::string& text, const std::stri
 
 void run_copy(CommandContext& context, const json& value) {
   const std::string where = "the value of copy";
-  const std::string hovered = context.page.maximised.empty() ? context.page.hovered_panel : context.page.maximised;
+  const std::string hovered = context.page.maximised.empty() ? context.page.pointer.panel : context.page.maximised;
   const std::string panel = get_string(value, "panel", hovered, where);
   const std::string usual = panel.empty() ? "setup" : "command";
   std::string what =
       get_choice(value, "what", {"setup", "command", "formula", "picture", "words", "claim"}, usual, where);
   if (what == "picture" || what == "words") {
-    const std::string plot = get_string(value, "plot", context.page.hovered_plot, where);
+    const std::string plot = get_string(value, "plot", context.page.pointer.plot, where);
     if (const std::vector<const Figure*> found = meant_plots(context, {{"plot", plot}}); !found.empty())
       return what == "picture"
                  ? copy_plot(context, *found.front())

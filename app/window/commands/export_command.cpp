@@ -50,11 +50,11 @@ std::shared_ptr<const Observation> without_ahead(const std::shared_ptr<const Obs
 std::vector<Figure> wanted_figures(CommandContext& context, const json& value) {
   const bool all = value.value("all", false);
   std::string panel = value.value("panel", "");
-  std::string plot = value.value("plot", panel.empty() ? context.page.hovered_plot : "");
+  std::string plot = value.value("plot", panel.empty() ? context.page.pointer.plot : "");
   if (panel.empty() && plot.empty())
-    panel = context.page.hovered_panel.empty() ? context.page.maximised : context.page.hovered_panel;
+    panel = context.page.pointer.panel.empty() ? context.page.maximised : context.page.pointer.panel;
   const auto is_shown = [&](const Figure& figure) {
-    return std::ranges::find(context.page.shown_plots, figure.id, &ShownPlot::plot) != context.page.shown_plots.end();
+    return std::ranges::find(context.page.drawn.plots, figure.id, &ShownPlot::plot) != context.page.drawn.plots.end();
   };
   const std::shared_ptr<const Observation> observation = without_ahead(context.observation);
   std::vector<Figure> found;
@@ -81,10 +81,10 @@ std::string written_text(const std::vector<std::filesystem::path>& files) {
 /// Whether the page has just said what a command without a path writes; otherwise says it.
 bool is_said(CommandContext& context, const std::string& words) {
   constexpr double patience = 20;  // seconds between what is said and the same command again
-  if (context.page.export_said == words && context.time - context.page.export_said_at <= patience)
-    return !std::exchange(context.page.export_said, {}).empty();
-  context.page.export_said = words;
-  context.page.export_said_at = context.time;
+  if (context.page.export_said.text == words && context.time - context.page.export_said.at <= patience)
+    return !std::exchange(context.page.export_said.text, {}).empty();
+  context.page.export_said.text = words;
+  context.page.export_said.at = context.time;
   add_note(context.page, Severity::info, words, context.time);
   return false;
 }

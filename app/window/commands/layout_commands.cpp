@@ -18,7 +18,7 @@ const char* const the_value = "the command's value";
 
 void take_layout(PageState& page, const Layout& layout) {
   static_cast<Layout&>(page) = layout;
-  page.workspace_is_chosen = true;
+  page.opened.workspace_is_chosen = true;
   page.maximised.clear();
 }
 
@@ -49,7 +49,7 @@ void turn_page(CommandContext& context, const json& value) {
   if (page.lesson.lesson && !is_of_panels) return run_lesson(context, {{"by", by}});
   const std::ptrdiff_t pages = std::ssize(workspaces()), now = &present_workspace(page) - workspaces().data();
   page.workspace = workspaces()[static_cast<std::size_t>(((now + by) % pages + pages) % pages)].id;
-  page.workspace_is_chosen = true;
+  page.opened.workspace_is_chosen = true;
   page.maximised.clear();
 }
 
@@ -68,14 +68,15 @@ void reset_layout(CommandContext& context, const json&) { take_layout(context.pa
 
 void show_controls(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  if (page.is_locked) return;
-  page.hides_controls = !get_bool(value, "shown", page.hides_controls, the_value);
-  if (page.hides_controls) add_note(page, Severity::info, "F10 or Esc brings the controls back.", context.time);
+  if (page.presentation.is_locked) return;
+  page.presentation.hides_controls = !get_bool(value, "shown", page.presentation.hides_controls, the_value);
+  if (page.presentation.hides_controls)
+    add_note(page, Severity::info, "F10 or Esc brings the controls back.", context.time);
 }
 
 void blank_screen(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  page.is_blank = page.presenting && get_bool(value, "on", !page.is_blank, the_value);
+  page.presentation.is_blank = page.presentation.is_on && get_bool(value, "on", !page.presentation.is_blank, the_value);
 }
 
 }  // namespace afterglow

@@ -19,7 +19,7 @@ void move_token(CommandContext& context, std::int64_t by) {
   if (last < 0) return;
   const int now = selected_token(*context.observation, context.page.selection);
   context.page.selection.token = static_cast<int>(std::clamp<std::int64_t>(now + by, 0, last));
-  context.page.time_focus = TimeFocus::tokens;
+  context.page.time.focus = TimeFocus::tokens;
 }
 
 bool moves_tokens(const CommandContext& context) {
@@ -28,8 +28,8 @@ bool moves_tokens(const CommandContext& context) {
     const PlotKind* kind = find_plot_kind(panel);
     return kind && kind->moves_tokens;
   };
-  return context.page.time_focus == TimeFocus::tokens || moves(context.page.maximised) ||
-         moves(context.page.hovered_panel);
+  return context.page.time.focus == TimeFocus::tokens || moves(context.page.maximised) ||
+         moves(context.page.pointer.panel);
 }
 
 /// Pictures inside one step, if the page shows them: the panel, and their number. After the last one of a token comes
@@ -40,7 +40,7 @@ struct Pictures {
 };
 Pictures visible_pictures(CommandContext& context) {
   const PageState& page = context.page;
-  const Panel* panel = find_panel(page.maximised.empty() ? page.hovered_panel : page.maximised);
+  const Panel* panel = find_panel(page.maximised.empty() ? page.pointer.panel : page.maximised);
   if (!panel || !panel->kind->steps_figures) return {};
   const auto& figures = context.figures.figures(*panel->kind, context.observation, page.selection);
   return {std::string(panel->kind->id), static_cast<int>(figures.size())};
@@ -127,7 +127,7 @@ void go_to_end(CommandContext& context, const json&) {
 /// Training runs forward, each press at the next higher speed; all other times move by steps that double.
 void play(CommandContext& context, const json& value) {
   constexpr int fastest = 64;
-  int& speed = context.page.shuttle;
+  int& speed = context.page.time.shuttle;
   const auto direction = static_cast<int>(get_integer(value, "direction", 0, -1, 1, the_moment));
   speed = direction == 0 ? 0 : direction * speed > 0 ? std::clamp(2 * speed, -fastest, fastest) : direction;
   const bool is_of_tokens = moves_tokens(context);

@@ -80,8 +80,8 @@ void run_view(CommandContext& context, const json& view) {
                      {"workspace", {{"name", get_string(view, "page", std::string(home_of(panel).id), the_view)}}});
   page.maximised = get_bool(view, "enlarged", false, the_view) ? panel : "";
   page.shown_figure[panel] = static_cast<int>(get_integer(view, "figure", -1, -1, 63, the_view));
-  page.focused_panel = panel;
-  page.focused_plot = plot;
+  page.focus.panel = panel;
+  page.focus.plot = plot;
   page.selection = Selection{};
   run_window_command(context, {"select", view.value("selection", json::object())});
   if (page.selection.layer >= 0) context.engine.send("trace", {{"layer", page.selection.layer}});

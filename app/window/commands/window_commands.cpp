@@ -26,7 +26,7 @@ using nlohmann::json;
 std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
   const std::string panel = get_string(value, "panel", "", "the command's value");
   const std::string name =
-      get_string(value, "plot", panel.empty() ? context.page.hovered_plot : "", "the command's value");
+      get_string(value, "plot", panel.empty() ? context.page.pointer.plot : "", "the command's value");
   std::vector<const Figure*> found;
   for (const Panel& candidate : panels()) {
     if (!panel.empty() && candidate.kind->id != panel) continue;
@@ -59,7 +59,7 @@ std::string word(const json& value, const char* key, const std::string& fallback
 /// The panel that a command addresses: the named one, the enlarged one, or the one under the mouse.
 std::string meant_panel(const CommandContext& context, const json& value) {
   std::string panel = word(value, "panel", "");
-  if (panel.empty()) panel = !context.page.maximised.empty() ? context.page.maximised : context.page.hovered_panel;
+  if (panel.empty()) panel = !context.page.maximised.empty() ? context.page.maximised : context.page.pointer.panel;
   if (!panel.empty() && !find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
   return panel;
 }
@@ -100,7 +100,7 @@ void restore(CommandContext& context, const json&) {
   PageState& page = context.page;
   const bool has_cursors = std::ranges::any_of(page.plots, [](const auto& p) { return p.second.mark_a.has_value(); });
   const auto cleared = [](auto& list) { return !std::exchange(list, {}).empty(); };
-  if (std::exchange(page.is_blank, false)) return;
+  if (std::exchange(page.presentation.is_blank, false)) return;
   if (page.palette.is_open || page.help_is_open || page.menu.is_open || page.picker.is_open) {
     page.palette = {};
     page.picker = {};
@@ -111,11 +111,11 @@ void restore(CommandContext& context, const json&) {
   if (cleared(page.report)) return;
   if (cleared(page.card.pinned) || std::exchange(page.hints.is_drag_due, false)) return;
   if (leave_picture(context) || cleared(page.maximised)) return;
-  if (page.presenting) return present(context, {{"on", false}});
-  if (!page.is_locked && std::exchange(page.hides_controls, false)) return;
-  if (cleared(page.focused_slider)) return;
-  if (!page.key_crosshair.axis.empty()) return void(page.key_crosshair = {});
-  if (cleared(page.focused_panel)) return page.focused_plot.clear();
+  if (page.presentation.is_on) return present(context, {{"on", false}});
+  if (!page.presentation.is_locked && std::exchange(page.presentation.hides_controls, false)) return;
+  if (cleared(page.focus.slider)) return;
+  if (!page.focus.crosshair.axis.empty()) return void(page.focus.crosshair = {});
+  if (cleared(page.focus.panel)) return page.focus.plot.clear();
   if (has_cursors) {
     for (auto& [name, plot] : page.plots) plot.mark_a = plot.mark_b = std::nullopt;
   } else if (!cleared(page.notes)) {
@@ -169,7 +169,7 @@ std::vector<const ShownPlot*> meant_shown(CommandContext& context, const json& v
     return found;
   }
   for (const Figure* figure : meant_plots(context, value)) {
-    for (const ShownPlot& shown : context.page.shown_plots) {
+    for (const ShownPlot& shown : context.page.drawn.plots) {
       if (shown.plot == figure->id) found.push_back(&shown);
     }
   }
@@ -234,8 +234,8 @@ void crosshair(CommandContext& context, const json& value) {
   const double place = goes_on ? axis.to_canvas(now.x) : 0.5;
   const double moved =
       value.contains("to") ? number(value, "to", 0, 0, 1) : place + 0.01 * number(value, "by", 1, -100, 100);
-  context.page.key_crosshair = {plot->x_label, plot->plot, axis.to_data(std::clamp(moved, 0.0, 1.0))};
-  context.page.crosshair = context.page.key_crosshair;
+  context.page.focus.crosshair = {plot->x_label, plot->plot, axis.to_data(std::clamp(moved, 0.0, 1.0))};
+  context.page.crosshair = context.page.focus.crosshair;
 }
 
 void pan_plot(CommandContext& context, const json& value) {
@@ -270,30 +270,30 @@ T further_in(const std::vector<T>& list, const T& now, const json& value, std::i
 
 void focus_plot(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  if (page.focused_panel.empty()) page.focused_panel = page.hovered_panel;
+  if (page.focus.panel.empty()) page.focus.panel = page.pointer.panel;
   std::vector<std::string> plots;
-  for (const ShownPlot& shown : page.shown_plots) {
-    if (page.focused_panel.empty()) page.focused_panel = shown.panel;
-    if (shown.panel == page.focused_panel) plots.push_back(shown.plot);
+  for (const ShownPlot& shown : page.drawn.plots) {
+    if (page.focus.panel.empty()) page.focus.panel = shown.panel;
+    if (shown.panel == page.focus.panel) plots.push_back(shown.plot);
   }
   if (plots.empty()) return;
-  const bool is_first = std::ranges::find(plots, page.focused_plot) == plots.end();
-  page.focused_plot = further_in(plots, is_first ? plots.front() : page.focused_plot, value);
+  const bool is_first = std::ranges::find(plots, page.focus.plot) == plots.end();
+  page.focus.plot = further_in(plots, is_first ? plots.front() : page.focus.plot, value);
 }
 
 void menu(CommandContext& context, const json& value) {
   PageState& page = context.page;
   MenuState opened;
-  opened.plot = word(value, "plot", value.contains("panel") ? "" : page.hovered_plot);
-  for (const ShownPlot& shown : page.shown_plots) {
+  opened.plot = word(value, "plot", value.contains("panel") ? "" : page.pointer.plot);
+  for (const ShownPlot& shown : page.drawn.plots) {
     if (shown.plot != opened.plot) continue;
     opened.panel = shown.panel;
     opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 3};
   }
   if (opened.panel.empty()) opened.panel = meant_panel(context, value);
-  if (opened.panel.empty() && !page.shown_panels.empty()) opened.panel = page.shown_panels.front().panel;
+  if (opened.panel.empty() && !page.drawn.panels.empty()) opened.panel = page.drawn.panels.front().panel;
   if (opened.panel.empty()) return;
-  for (const ShownPanel& shown : page.shown_panels) {
+  for (const ShownPanel& shown : page.drawn.panels) {
     if (shown.panel == opened.panel && opened.plot.empty())
       opened.at = {shown.area.x + shown.area.width / 3, shown.area.y + shown.area.height / 4};
   }
@@ -348,14 +348,14 @@ void nudge_mode(CommandContext& context, const json& value) {
 
 void slider(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  if (page.shown_sliders.empty()) return;
-  page.focused_slider = further_in(page.shown_sliders, page.focused_slider, value);
-  page.slider_is_sought = true;
+  if (page.drawn.sliders.empty()) return;
+  page.focus.slider = further_in(page.drawn.sliders, page.focus.slider, value);
+  page.focus.slider_is_sought = true;
 }
 
 void nudge(CommandContext& context, const json& value) {
-  if (context.page.focused_slider.empty()) slider(context, {{"by", 1}});
-  context.page.slider_steps += static_cast<int>(integer(value, "by", 1, -100, 100));
+  if (context.page.focus.slider.empty()) slider(context, {{"by", 1}});
+  context.page.focus.slider_steps += static_cast<int>(integer(value, "by", 1, -100, 100));
 }
 
 void show(CommandContext& context, const json& value) {
@@ -372,7 +372,7 @@ void workspace(CommandContext& context, const json& value) {
   if (std::ranges::none_of(list, [&](const Workspace& w) { return w.id == name; }))
     throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
   context.page.workspace = name;
-  context.page.workspace_is_chosen = true;
+  context.page.opened.workspace_is_chosen = true;
   context.page.maximised.clear();
 }
 
@@ -406,7 +406,7 @@ void help(CommandContext& context, const json&) {
   };
   if (!std::exchange(card.pinned, {}).empty() || pins(card.card)) return;
   if (pins(card.asked)) return void(card.beside = card.asked_beside);
-  if (!pins(context.page.focused_panel)) is_open = !is_open;
+  if (!pins(context.page.focus.panel)) is_open = !is_open;
 }
 
 void hints(CommandContext& context, const json& value) {
@@ -417,18 +417,18 @@ void hints(CommandContext& context, const json& value) {
 
 void present(CommandContext& context, const json& value) {
   PageState& page = context.page;
-  const bool on = truth(value, "on", !page.presenting);
-  if (on == page.presenting) return;
-  page.presenting = on;
-  page.is_blank = false;
-  if (on) page.theme_before = page.theme;
-  page.theme = on ? "projector" : page.theme_before;
+  const bool on = truth(value, "on", !page.presentation.is_on);
+  if (on == page.presentation.is_on) return;
+  page.presentation.is_on = on;
+  page.presentation.is_blank = false;
+  if (on) page.presentation.theme_before = page.theme;
+  page.theme = on ? "projector" : page.presentation.theme_before;
 }
 
 /// Panels of the last frame in reading order; before the first frame those of the workspace.
 std::vector<std::string> focusable_panels(const PageState& page, const ModelSummary& model) {
   std::vector<std::string> panels;
-  for (const ShownPanel& shown : page.shown_panels) panels.push_back(shown.panel);
+  for (const ShownPanel& shown : page.drawn.panels) panels.push_back(shown.panel);
   if (panels.size() > 1) return panels;
   const std::vector<WorkspaceRow> rows = fitting_rows(present_workspace(page), model);
   if (!rows.empty()) panels.clear();
@@ -442,10 +442,10 @@ void focus(CommandContext& context, const json& value) {
   PageState& page = context.page;
   const std::vector<std::string> panels = focusable_panels(page, context.observation->model);
   if (panels.empty()) return;
-  page.focused_panel = further_in(panels, page.focused_panel, value);
-  page.focused_plot.clear();
-  page.key_crosshair = {};
-  if (!page.maximised.empty()) page.maximised = page.focused_panel;
+  page.focus.panel = further_in(panels, page.focus.panel, value);
+  page.focus.plot.clear();
+  page.focus.crosshair = {};
+  if (!page.maximised.empty()) page.maximised = page.focus.panel;
 }
 void full_screen(CommandContext& context, const json&) { context.actions.toggle_full_screen(); }
 void screenshot(CommandContext& context, const json& value) {
@@ -453,7 +453,7 @@ void screenshot(CommandContext& context, const json& value) {
 }
 void status(CommandContext& context, const json& value) { context.actions.keep_status(word(value, "path", "")); }
 void presenter(CommandContext& context, const json& value) {
-  context.page.has_presenter = truth(value, "on", !context.page.has_presenter);
+  context.page.presentation.has_presenter = truth(value, "on", !context.page.presentation.has_presenter);
 }
 void film(CommandContext& context, const json& value) {
   context.actions.save_film(film_form_of(word(value, "as", "film")));

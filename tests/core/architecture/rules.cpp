@@ -148,7 +148,7 @@ std::string without_spaces_after_hash(std::string line) {
 std::string folder_of(const std::string& path) {
   // The result of an analysis is plain host values, which figures read.
   if (path.starts_with("core/engine/analyses/") && ends_with_any(path, {"_view.h"})) return "core/engine/observation";
-  // Panels lie beside their figures.
+  // Panels lie in the folders of their figures.
   if (path.starts_with("views/analyses/") && ends_with_any(path, {"_panel.cpp", "_panels.cpp"})) return "views/panels";
   // The longest of the table's folders that contains the path.
   for (std::size_t end = path.rfind('/'); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {

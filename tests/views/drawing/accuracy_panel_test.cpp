@@ -24,7 +24,7 @@ struct AccuracyPanel : testing::Test {
   std::vector<Command> click_everywhere() {
     window.show(o);
     window.draw_page(3);
-    const Rect area = window.state.shown_plots.front().area;
+    const Rect area = window.state.drawn.plots.front().area;
     std::vector<Command> all;
     for (int i = 1; i < 16; ++i) {
       for (int j = 1; j < 12; ++j) {

@@ -73,9 +73,9 @@ TEST_F(DragHints, GoWithTheirDeedAndStayAwayUnderALock) {
   window.state.hints.is_drag_due = true;
   learn(1);
   measure(0.61);
-  window.state.is_locked = true;
+  window.state.presentation.is_locked = true;
   EXPECT_EQ(said().find("Dragit"), std::string::npos);
-  window.state.is_locked = false;
+  window.state.presentation.is_locked = false;
   complete_hint(window.state, {"select"});
   EXPECT_TRUE(window.state.hints.is_drag_due);
   complete_hint(window.state, {"drag_mode"});
@@ -86,18 +86,18 @@ TEST(Introduction, OffersTourAndLessonsUntilItIsClosed) {
   NullWindow window(1280, 720);
   window.show(samples::mid_training());
   window.draw_page(2);
-  const double without = window.state.shown_panels.front().area.y;
+  const double without = window.state.drawn.panels.front().area.y;
   window.state.hints.is_intro_due = true;
   window.draw_page(2);
-  EXPECT_GT(window.state.shown_panels.front().area.y, without);
+  EXPECT_GT(window.state.drawn.panels.front().area.y, without);
   std::set<std::string> sent;
   for (int x = 280; x < 1280; x += 10) {
     for (const Command& command : window.click(x, without + 28)) sent.insert(command.name);
   }
   EXPECT_EQ(sent, (std::set<std::string>{"hints", "lesson"}));
-  window.state.is_locked = true;
+  window.state.presentation.is_locked = true;
   window.draw_page(2);
-  EXPECT_EQ(window.state.shown_panels.front().area.y, without) << "a lock leaves nothing that cannot be done";
+  EXPECT_EQ(window.state.drawn.panels.front().area.y, without) << "a lock leaves nothing that cannot be done";
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct ContextMenu : testing::Test {
     window.draw_page(3);
   }
   const ShownPlot& plot(const std::string& id) {
-    for (const ShownPlot& shown : window.state.shown_plots) {
+    for (const ShownPlot& shown : window.state.drawn.plots) {
       if (shown.plot == id) return shown;
     }
     throw std::runtime_error("no plot " + id);
@@ -69,8 +69,8 @@ TEST_F(ContextMenu, ADragOfTheRightButtonStillZooms) {
 }
 
 TEST_F(ContextMenu, ARightClickOnATitleAsksForThePanel) {
-  ASSERT_FALSE(window.state.shown_panels.empty());
-  for (const ShownPanel& shown : std::vector<ShownPanel>(window.state.shown_panels)) {
+  ASSERT_FALSE(window.state.drawn.panels.empty());
+  for (const ShownPanel& shown : std::vector<ShownPanel>(window.state.drawn.panels)) {
     right_click(shown.area.x + 30, shown.area.y + 16);
     const auto commands = sent();
     ASSERT_EQ(commands.size(), 1u) << shown.panel;
@@ -90,7 +90,7 @@ TEST_F(ContextMenu, TheRightClickOnADotStaysWithTheDot) {
   const auto draw = [&] {
     window.draw([&](Frame& frame) {
       response = plot_widget(frame, figure, {0, 0, 800, 600});
-      EXPECT_TRUE(response.switched_mode.number < 0 || frame.state.right_click_is_taken);
+      EXPECT_TRUE(response.switched_mode.number < 0 || frame.state.pointer.right_click_is_taken);
     });
   };
   int switched = -1;

@@ -25,7 +25,7 @@ struct MemoryPanel : testing::Test {
   }
   void draw(int frames = 1) {
     for (int i = 0; i < frames; ++i) {
-      window.state.shown_sliders.clear();
+      window.state.drawn.sliders.clear();
       window.draw([&](Frame& frame) {
         const Panel& panel = *find_panel("memory_inspector");
         panel.draw(frame, panel, memory_figures(frame), {0, 0, 900, height});
@@ -40,7 +40,7 @@ struct MemoryPanel : testing::Test {
 
 TEST_F(MemoryPanel, ADragUsesLessOfTheMemory) {
   draw(2);
-  EXPECT_EQ(std::set<std::string>(window.state.shown_sliders.begin(), window.state.shown_sliders.end()),
+  EXPECT_EQ(std::set<std::string>(window.state.drawn.sliders.begin(), window.state.drawn.sliders.end()),
             (std::set<std::string>{"inspector.memory.modes", "inspector.memory.rows"}));
   // The knob of the first slider stands at its right end.
   window.mouse(120, 25);
@@ -62,14 +62,14 @@ TEST_F(MemoryPanel, ADragUsesLessOfTheMemory) {
 TEST_F(MemoryPanel, ASmallPanelHasItsPlotsAlone) {
   height = 240;
   draw(2);
-  EXPECT_TRUE(window.state.shown_sliders.empty());
+  EXPECT_TRUE(window.state.drawn.sliders.empty());
 }
 
 TEST_F(MemoryPanel, AModelWithoutMemoryHasNoSliders) {
   o.memory = nullptr;
   window.show(o);
   draw(2);
-  EXPECT_TRUE(window.state.shown_sliders.empty());
+  EXPECT_TRUE(window.state.drawn.sliders.empty());
 }
 
 }  // namespace

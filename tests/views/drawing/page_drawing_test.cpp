@@ -38,8 +38,8 @@ class PageDrawing : public testing::TestWithParam<Size> {};
 void expect_panels_drawn(const NullWindow& window, const std::string& where) {
   constexpr int least = 40;
   const double header = window.look.px(34), margin = window.look.px(6);
-  ASSERT_FALSE(window.state.shown_panels.empty()) << where;
-  for (const ShownPanel& shown : window.state.shown_panels) {
+  ASSERT_FALSE(window.state.drawn.panels.empty()) << where;
+  for (const ShownPanel& shown : window.state.drawn.panels) {
     const Rect body{shown.area.x + margin, shown.area.y + header, shown.area.width - 2 * margin,
                     shown.area.height - header - margin};
     // A panel that a small window leaves no room keeps its header alone.
@@ -76,7 +76,7 @@ TEST_P(PageDrawing, EverySampleOnEveryWorkspace) {
       if (why_not(workspace, sample.observation()->model).empty()) {
         expect_panels_drawn(window, where);
       } else {
-        EXPECT_TRUE(window.state.shown_panels.empty()) << where << " has nothing to say of the model";
+        EXPECT_TRUE(window.state.drawn.panels.empty()) << where << " has nothing to say of the model";
       }
       EXPECT_TRUE(window.commands.take().empty()) << "nothing is sent by looking";
     }
@@ -92,8 +92,8 @@ TEST_P(PageDrawing, EveryPanelAlone) {
       window.state.selection.all_heads = !window.state.selection.all_heads;
       window.state.selection.change = !window.state.selection.change;
       window.draw_page(2);
-      ASSERT_EQ(window.state.shown_panels.size(), 1u);
-      EXPECT_EQ(window.state.shown_panels.front().panel, panel.kind->id);
+      ASSERT_EQ(window.state.drawn.panels.size(), 1u);
+      EXPECT_EQ(window.state.drawn.panels.front().panel, panel.kind->id);
       expect_panels_drawn(window, std::string(sample.name) + ", alone");
     }
   }
@@ -154,7 +154,7 @@ TEST(Overlays, HelpPaletteAndNotesAreDrawn) {
 std::vector<std::string> shown_panels(NullWindow& window) {
   window.draw_page(2);
   std::vector<std::string> shown;
-  for (const ShownPanel& panel : window.state.shown_panels) shown.push_back(panel.panel);
+  for (const ShownPanel& panel : window.state.drawn.panels) shown.push_back(panel.panel);
   return shown;
 }
 
@@ -173,7 +173,7 @@ TEST(SmallWindows, LinkToThePanelsThatHaveNoRoom) {
   NullWindow window(1280, 720);
   window.show(samples::mid_training());
   EXPECT_EQ(shown_panels(window), (std::vector<std::string>{"spectrum", "training", "mode_needs"}));
-  const double bottom = window.state.shown_panels.front().area.bottom();
+  const double bottom = window.state.drawn.panels.front().area.bottom();
   EXPECT_EQ(linked_panels(window, bottom + 14),
             (std::set<std::string>{"power_filter", "stepper", "conditioning", "token_weights"}));
 }
@@ -189,7 +189,7 @@ TEST(SmallWindows, ShowAtMostFourPanelsOfAnyPage) {
 
 /// What stands left of a plot's frame, below it or at its colour bar is the scale of an axis, or the name of a row.
 bool is_of_scale(const NullWindow& window, const Point& place) {
-  return std::ranges::any_of(window.state.shown_plots, [&](const ShownPlot& plot) {
+  return std::ranges::any_of(window.state.drawn.plots, [&](const ShownPlot& plot) {
     const Rect& frame = plot.frame;
     return plot.area.contains(place) &&
            (place.x < frame.x || place.y > frame.bottom() || (plot.colours.has_value() && place.x > frame.right()));
@@ -274,7 +274,7 @@ TEST(MissingPanels, OfferAPresetInsteadOfAnEmptyPanel) {
   window.draw_page(2);
   // The button stands in the middle below the sentence.
   for (int y = 300; y < 460 && window.commands.waiting().empty(); y += 8) {
-    const Rect panel = window.state.shown_panels.front().area;
+    const Rect panel = window.state.drawn.panels.front().area;
     window.mouse(panel.x + panel.width / 2, y);
     window.draw_page(2);
     window.button(true);
@@ -293,12 +293,12 @@ TEST(Controls, AreHiddenTogetherAndThePanelsFillTheWindow) {
   NullWindow window(1280, 720);
   window.show(samples::mid_training());
   window.draw_page(2);
-  const Rect before = window.state.shown_panels.front().area;
-  window.state.hides_controls = true;
+  const Rect before = window.state.drawn.panels.front().area;
+  window.state.presentation.hides_controls = true;
   window.draw_page(2);
-  EXPECT_GT(window.state.shown_panels.front().area.width, before.width);
-  EXPECT_LT(window.state.shown_panels.front().area.y, before.y);
-  const std::vector<std::string>& sliders = window.state.shown_sliders;
+  EXPECT_GT(window.state.drawn.panels.front().area.width, before.width);
+  EXPECT_LT(window.state.drawn.panels.front().area.y, before.y);
+  const std::vector<std::string>& sliders = window.state.drawn.sliders;
   EXPECT_EQ(std::ranges::find(sliders, "learning_rate"), sliders.end());
 }
 

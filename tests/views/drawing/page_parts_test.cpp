@@ -85,7 +85,7 @@ TEST_F(SliderTest, AClickOnTheTrackChoosesButDoesNotMove) {
   window.button(false);
   draw(2);
   EXPECT_TRUE(window.commands.take().empty());
-  EXPECT_EQ(window.state.focused_slider, setting.key);
+  EXPECT_EQ(window.state.focus.slider, setting.key);
 }
 
 TEST_F(SliderTest, ADragMovesByItsOwnLengthWhereverItBegins) {
@@ -122,7 +122,7 @@ TEST_F(SliderTest, TheWheelIsForTheColumnUnlessItIsMeantForTheSlider) {
   EXPECT_EQ(with_ctrl[0].name, "set");
   EXPECT_FALSE(is_live(with_ctrl[0])) << "a notch is a whole change";
   EXPECT_LT(with_ctrl[0].value["to"].get<double>(), setting.value);
-  window.state.focused_slider = setting.key;
+  window.state.focus.slider = setting.key;
   EXPECT_EQ(turn().size(), 1u);
   window.mouse(150, 150);
   EXPECT_TRUE(turn().empty()) << "the pointer is elsewhere";
@@ -183,8 +183,8 @@ TEST(Claims, AClickOnOneCopiesItsCommand) {
   window.show(samples::mid_training());
   window.state.workspace = "costs";
   window.draw_page(2);
-  const auto panel = std::ranges::find(window.state.shown_panels, std::string("claims"), &ShownPanel::panel);
-  ASSERT_NE(panel, window.state.shown_panels.end());
+  const auto panel = std::ranges::find(window.state.drawn.panels, std::string("claims"), &ShownPanel::panel);
+  ASSERT_NE(panel, window.state.drawn.panels.end());
   std::set<std::string> copied;
   for (double y = panel->area.y + 60; y < panel->area.bottom() - 10; y += 20) {
     for (const Command& command : window.click(panel->area.x + 200, y)) {

@@ -27,7 +27,7 @@ struct PaintedTokens : testing::Test {
   }
   /// What a drag of the right button to the right sends, in the row of the chips.
   std::vector<json> drag() {
-    for (const ShownPanel& panel : window.state.shown_panels) {
+    for (const ShownPanel& panel : window.state.drawn.panels) {
       if (panel.panel != "probe") continue;
       for (double y = panel.area.y + 20; y < panel.area.y + 90; y += 8) {
         const double x = panel.area.x + 60;
@@ -73,9 +73,9 @@ TEST_F(PaintedTokens, AreTheNeighboursUnderADragAndEndInOneChange) {
 
 TEST_F(PaintedTokens, AreNoneInALockedWindowOrWithoutSums) {
   show(1);
-  window.state.is_locked = true;
+  window.state.presentation.is_locked = true;
   EXPECT_TRUE(drag().empty());
-  window.state.is_locked = false;
+  window.state.presentation.is_locked = false;
   window.show(samples::inspected());
   window.draw_page(3);
   EXPECT_TRUE(drag().empty());

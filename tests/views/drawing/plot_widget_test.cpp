@@ -37,7 +37,7 @@ struct PlotWidgetTest : testing::Test {
   void draw(int frames = 1) {
     for (int i = 0; i < frames; ++i) {
       window.draw([&](Frame& frame) { plot_widget(frame, figure, {0, 0, 800, 600}); });
-      window.state.crosshair = window.state.next_crosshair;
+      window.state.crosshair = window.state.pointer.crosshair;
     }
   }
   void drag(Point from, Point to, int button = 0) {
@@ -245,7 +245,7 @@ TEST_F(PlotWidgetTest, CrosshairIsSharedByTheAxis) {
   window.mouse(400, 150);
   for (int i = 0; i < 3; ++i) {
     window.draw(both);
-    window.state.crosshair = window.state.next_crosshair;
+    window.state.crosshair = window.state.pointer.crosshair;
   }
   EXPECT_EQ(window.state.crosshair.plot, "plot");
   EXPECT_GT(window.vertices(), without);
@@ -270,7 +270,7 @@ TEST_F(PlotWidgetTest, CursorsAreDraggedWithoutMovingTheView) {
   EXPECT_LT(*state.mark_b, 70);
   EXPECT_GT(*state.mark_b, 20);
   EXPECT_TRUE(state.follows()) << "the plot stands still";
-  EXPECT_EQ(window.state.dragged_cursor, 0) << "and has let go";
+  EXPECT_EQ(window.state.drag.cursor, 0) << "and has let go";
   const double stays = *state.mark_b;
   drag({at_b.x + 40, at_b.y}, {at_b.x - 60, at_b.y});
   EXPECT_EQ(state.mark_b, stays);
@@ -348,12 +348,12 @@ struct LinkedPlots : testing::Test {
   void draw_two(int frames) {
     for (int i = 0; i < frames; ++i) {
       window.draw([&](Frame& frame) {
-        window.state.readings.clear();
+        window.state.pointer.readings.clear();
         window.state.card.asked.clear();
         plot_widget(frame, above, {0, 0, 800, 300});
         plot_widget(frame, below, {0, 300, 800, 300});
       });
-      window.state.crosshair = window.state.next_crosshair;
+      window.state.crosshair = window.state.pointer.crosshair;
     }
   }
 };
@@ -361,7 +361,7 @@ struct LinkedPlots : testing::Test {
 TEST_F(LinkedPlots, ShareOneListOfReadings) {
   window.mouse(400, 150);
   draw_two(4);
-  const auto& readings = window.state.readings;
+  const auto& readings = window.state.pointer.readings;
   ASSERT_EQ(readings.size(), 2u);
   EXPECT_TRUE(readings[0].is_first);
   EXPECT_FALSE(readings[1].is_first);
@@ -380,7 +380,7 @@ TEST_F(LinkedPlots, TheCardOfAnAxisOpensThoughAnotherPlotHasTheSameAxis) {
 
 TEST_F(LinkedPlots, ARestingPointerOpensNoCardInAHall) {
   const auto vertices_after_a_rest = [&](bool presenting) {
-    window.state.presenting = presenting;
+    window.state.presentation.is_on = presenting;
     window.state.card = {};
     window.mouse(400, 292);
     draw_two(60);
@@ -397,8 +397,8 @@ TEST_F(LinkedPlots, F1ExplainsTheCurveOrThePlotUnderThePointer) {
   window.mouse(400, 40);
   draw_two(4);
   EXPECT_EQ(window.state.card.asked, "training_loss") << "off the curve";
-  const auto& shown = window.state.shown_plots.at(0);
-  window.state.shown_plots.clear();
+  const auto& shown = window.state.drawn.plots.at(0);
+  window.state.drawn.plots.clear();
   const Curve& curve = std::get<Line>(above.series[0]).curve;
   FigureGeometry geometry;
   window.draw([&](Frame& frame) {

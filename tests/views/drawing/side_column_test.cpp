@@ -17,14 +17,14 @@ struct SideColumn : testing::Test {
 
   void draw(int frames = 1) {
     for (int i = 0; i < frames; ++i) {
-      window.state.shown_sliders.clear();
-      window.state.wheel_is_taken = false;
+      window.state.drawn.sliders.clear();
+      window.state.pointer.wheel_is_taken = false;
       window.draw([&](Frame& frame) { draw_side_column(frame, {0, 0, 264, height}); });
     }
   }
   /// The slider whose track a click at this height meets.
   std::string slider_at(double y) {
-    window.state.focused_slider.clear();
+    window.state.focus.slider.clear();
     window.mouse(middle, y);
     draw(2);
     for (const bool is_down : {true, false}) {
@@ -32,14 +32,14 @@ struct SideColumn : testing::Test {
       draw();
     }
     draw(30);  // or the next click would count as its second one
-    return window.state.focused_slider;
+    return window.state.focus.slider;
   }
   /// Height of the last slider's track; -1 when it is not found.
   double last_slider() {
     draw();
     for (double y = height; y > 0; y -= 8) {
       const std::string found = slider_at(y);
-      if (!found.empty()) return found == window.state.shown_sliders.back() ? y : -1;
+      if (!found.empty()) return found == window.state.drawn.sliders.back() ? y : -1;
     }
     return -1;
   }
@@ -52,7 +52,7 @@ TEST_F(SideColumn, TheWheelScrollsAndChangesNothing) {
   std::string above;
   double y = height;
   for (; y > 100 && above.empty(); y -= 8) above = slider_at(y);
-  window.state.focused_slider.clear();
+  window.state.focus.slider.clear();
   window.commands.take();
   for (double at = 20; at < height; at += 20) {
     window.mouse(middle, at);
@@ -62,7 +62,7 @@ TEST_F(SideColumn, TheWheelScrollsAndChangesNothing) {
   }
   EXPECT_TRUE(window.commands.take().empty()) << "scrolling sends nothing";
   const std::string below = slider_at(y);
-  ASSERT_FALSE(window.state.shown_sliders.empty());
+  ASSERT_FALSE(window.state.drawn.sliders.empty());
   EXPECT_NE(above, below.empty() ? slider_at(y - 20) : below) << "other rows are drawn there now";
 }
 

@@ -145,9 +145,9 @@ std::string value_of(TimeBar& test, const std::string& name) {
 }
 
 TEST_F(TimeBar, TheStepButtonTrainsAsManyAsTheFieldSays) {
-  window.state.step_count = "200";
+  window.state.time.step_count = "200";
   EXPECT_EQ(value_of(*this, "step"), "{\"count\":200}");
-  window.state.step_count = "many";
+  window.state.time.step_count = "many";
   EXPECT_EQ(value_of(*this, "step"), "{\"count\":1}") << "what is no number is one step";
 }
 

@@ -48,7 +48,7 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
 /// `weight`: in the sums; below 0 where there are none.
 std::string chip_hint(const Frame& frame, const InspectedView& inspected, int token, double weight) {
   const std::string place = "Token " + std::to_string(token) + ": click for the answer here";
-  if (frame.state.is_locked) return place + ".";
+  if (frame.state.presentation.is_locked) return place + ".";
   if (weight < 0) return place + ", click again to rewrite it.";
   return place + ", again to rewrite it. Its weight in the sums of " +
          layer_name(frame.seen(), inspected.summed_layer) + " is " + number_text(weight, 2) +
@@ -59,7 +59,7 @@ std::string chip_hint(const Frame& frame, const InspectedView& inspected, int to
 /// in.
 void paint_token(Frame& frame, const InspectedView& inspected, int token, bool is_hovered) {
   BrushState& brush = frame.state.brush;
-  const bool is_begun = is_hovered && !frame.state.is_locked && ImGui::IsMouseClicked(1);
+  const bool is_begun = is_hovered && !frame.state.presentation.is_locked && ImGui::IsMouseClicked(1);
   if (is_begun) brush = {inspected.sum_weights[static_cast<std::size_t>(token)] > 0 ? 0.0 : 1.0, -1};
   const bool is_ended = ImGui::IsMouseReleased(1);
   if (!brush.weight || !(is_hovered || is_ended)) return;
@@ -71,7 +71,7 @@ void paint_token(Frame& frame, const InspectedView& inspected, int token, bool i
   if (!is_ended) return;
   send(brush.token, false);  // ends what one undo takes back
   brush = {};
-  frame.state.right_click_is_taken = true;
+  frame.state.pointer.right_click_is_taken = true;
 }
 
 /// Chips in up to three rows around the selected token, in fewer if the plots would lose their axes; returns the height
@@ -113,7 +113,7 @@ double draw_chips(Frame& frame, const InspectedView& inspected, int asked, const
     if (press.hovered) hint_box(frame, chip, chip_hint(frame, inspected, token, is_summed ? weight : -1));
     if (!press.clicked) continue;
     if (token == asked) {
-      if (frame.state.is_locked) continue;
+      if (frame.state.presentation.is_locked) continue;
       frame.state.edit = {edit_key(token), 0, true, true, inspected.tokens[static_cast<std::size_t>(token)].label, -1};
     } else {
       frame.commands.send("select", {{"token", token}});

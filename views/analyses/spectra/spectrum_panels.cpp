@@ -83,10 +83,10 @@ struct DragHint {
 DragHint hint_of(const Frame& frame, const AblatedPart* needed) {
   constexpr double learned = 0.9, matters = 0.05;
   const Observation& o = frame.seen();
-  const bool is_dragged = !frame.state.dragged_point.empty(), is_due = frame.state.hints.is_drag_due;
+  const bool is_dragged = !frame.state.drag.point.empty(), is_due = frame.state.hints.is_drag_due;
   if (o.inspected && o.inspected->is_edited() && (is_dragged || is_due))
     return {"Right answers before and now:", change_text(o.inspected->accuracy_before, o.inspected->accuracy_after)};
-  if (!is_due || frame.state.is_locked || is_dragged) return {};
+  if (!is_due || frame.state.presentation.is_locked || is_dragged) return {};
   const bool knows =
       !o.runs.empty() && !o.runs.back().held_out_accuracy.empty() && o.runs.back().held_out_accuracy.back() >= learned;
   if (!knows) return {"Each dot is one mode of the memory. Watch: they move while it learns."};
