@@ -9,7 +9,7 @@ namespace afterglow {
 
 /// A name with a value, which is an object: {"name": "set", "value": {"key": "learning_rate", "to": 1e-3}}. Files,
 /// scripts, the command line, the palette and the line to another machine hold it as JSON text; inside of the program
-/// nobody prints or parses it.
+/// no code in between prints or parses it.
 struct Command {
   std::string name;
   nlohmann::json value = nlohmann::json::object();

@@ -65,7 +65,7 @@ TEST(Claims, WithoutADayAreTheMeansOfKeptRuns) {
       }
     }
     EXPECT_NEAR(std::stod(claim.number), sum / count, 6e-4) << claim.claim;
-    EXPECT_TRUE(claims[i]["number"].is_null()) << claim.claim << ": a number by hand stands beside the results";
+    EXPECT_TRUE(claims[i]["number"].is_null()) << claim.claim << ": a number by hand stands next to the results";
     ++found;
   }
   EXPECT_GE(found, 15);

@@ -196,7 +196,7 @@ bool is_of_scale(const NullWindow& window, const Point& place) {
   });
 }
 
-/// The numbers that an area tells its reader, in the plots and beside them: digits that state a value, with their
+/// The numbers that an area tells its reader, in the plots and next to them: digits that state a value, with their
 /// fraction and exponent. A digit behind a letter belongs to a name (k13, fp32, mamba2).
 int told_numbers(const NullWindow& window, const Rect& area) {
   const auto is_letter = [](ImWchar c) {

@@ -45,7 +45,7 @@ void draw_hidden_tokens(Frame& frame, const Rect& chip, int count, int next, boo
   if (press.clicked) frame.commands.send("select", {{"token", next}});
 }
 
-/// `weight`: in the sums; below 0 where there are none.
+/// `weight`: in the sums; below 0 without them.
 std::string chip_hint(const Frame& frame, const InspectedView& inspected, int token, double weight) {
   const std::string place = "Token " + std::to_string(token) + ": click for the answer here";
   if (frame.state.presentation.is_locked) return place + ".";

@@ -58,7 +58,7 @@ class RunFolder {
   std::map<std::int64_t, StoredState> states_;
   std::shared_ptr<const FolderView> view_ = std::make_shared<const FolderView>();
   TrainingLog log_;
-  std::shared_ptr<const Watch> watch_;  // null: nobody has asked yet
+  std::shared_ptr<const Watch> watch_;  // null until a caller asks
   std::vector<std::string> notes_;
   std::map<std::filesystem::path, Stamp> read_;                              // logs
   std::map<std::filesystem::path, std::pair<Stamp, std::int64_t>> checked_;  // weights; the step of a snapshot, -1
