@@ -30,8 +30,8 @@ _shown_values = 16  # eigenvalues and singular values of a matrix that become cu
 class Watch:
     """Writes folders `step-N` (model.safetensors, config.json) and `log.jsonl`; a context manager, made by `watch`.
 
-    `step` is the last step that was logged, `seconds` the time for which the training has waited for the copies, `notes`
-    what was skipped or could not be written; `close` prints them.
+    `step` is the last step that was logged, `seconds` the time for which the training has waited for the copies, `share`
+    that time as a share of all since the first log, `notes` what was skipped or could not be written; `close` prints them.
     """
 
     def __init__(self, model: Any, folder: str | os.PathLike[str], every: int, keep: int, config: Mapping[str, Any] | None,
@@ -40,6 +40,7 @@ class Watch:
             raise AfterglowError(f"every={every}, keep={keep}: give at least 1", 2)
         self.folder, self.every, self.keep = Path(folder), every, keep
         self.seconds, self.notes = 0.0, list[str]()
+        self._began = self._ended = 0.0
         for wrapper in ("module", "_orig_mod"):  # of DistributedDataParallel, of torch.compile
             model = getattr(model, wrapper, model)
         self._model, self._config, self._states = model, _config_of(model, config), dict(states)
@@ -61,7 +62,11 @@ class Watch:
         atexit.register(self.close)
 
     def __repr__(self) -> str:
-        return f"<afterglow.Watch {self.folder}, step {self.step}, {self.seconds:.3g} s of the training's time>"
+        return f"<afterglow.Watch {self.folder}, step {self.step}, {self.seconds:.3g} s, {100 * self.share:.2g} % of the training>"
+
+    @property
+    def share(self) -> float:
+        return self.seconds / max(self._ended - self._began, 1e-9)
 
     def __enter__(self) -> Watch:
         return self
@@ -72,6 +77,7 @@ class Watch:
     def log(self, step: int | None = None, **numbers: Any) -> None:
         """Writes a line of numbers, and every `every` steps the state; without `step` it is one more than the last."""
         began = time.perf_counter()
+        self._began = self._began or began
         self.step = self.step + 1 if step is None else int(step)
         line = {"step": self.step, **{name: float(plain(value)) for name, value in numbers.items()}}
         matrices: dict[str, np.ndarray] = {}
@@ -81,7 +87,8 @@ class Watch:
             if self._config is not None:
                 self._save()
         self._work.put(lambda: self._append(line, matrices))
-        self.seconds += time.perf_counter() - began
+        self._ended = time.perf_counter()
+        self.seconds += self._ended - began
 
     def close(self) -> None:
         """Waits until everything is written, and prints on stderr what was not."""

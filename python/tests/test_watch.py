@@ -50,7 +50,8 @@ def test_states_and_numbers_are_a_run_that_the_program_reads(module: Module, tmp
             w.log(loss=module.train(), rate=np.float32(0.5))
             at[step] = {name: value.copy() for name, value in module.weights.items()}
             time.sleep(0.02)
-        assert w.step == 8 and 0 < w.seconds
+        assert w.step == 8 and 0 < w.seconds and 0 < w.share < 1
+        assert " % of the training" in repr(w)
     info = call("info", tmp_path / "run")
     assert [state["step"] for state in info["states"]] == [6, 8], "the last two are kept"
     assert {curve["name"]: curve["points"] for curve in info["curves"]} == {"loss": 8, "rate": 8}
@@ -181,3 +182,8 @@ def test_a_real_lightning_training_is_followed(tmp_path: Path) -> None:
     info = call("info", tmp_path / "run")
     assert [one["step"] for one in info["states"]] == [2, 4]
     assert [curve["name"] for curve in info["curves"]] == ["loss"]
+    again = lightning.Trainer(max_steps=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+                              enable_progress_bar=False, callbacks=[afterglow.LightningCallback(tmp_path / "run", every=2)])
+    again.fit(Own(), torch.utils.data.DataLoader(torch.randint(0, 40, (16, 8)), batch_size=4))
+    steps = [json.loads(line)["step"] for line in (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()]
+    assert steps == [1, 2, 3, 4, 1, 2], "another training in the same folder begins again"

@@ -121,6 +121,30 @@ TEST_F(RunFolders, NewStatesComeAndDeletedOnesKeepTheirSteps) {
   EXPECT_FALSE(folder.update());
 }
 
+TEST_F(RunFolders, TheSystemTellsOfChangesAtOnce) {
+  weights("step_1/model.safetensors");
+  RunFolder run(folder_);
+  EXPECT_TRUE(run.has_news()) << "the first call begins to listen";
+  run.update();
+  EXPECT_FALSE(run.has_news());
+  write("step_1/trainer_state.json", "{}");
+  EXPECT_TRUE(run.has_news()) << "in the folder of a state";
+  EXPECT_FALSE(run.has_news()) << "all is read";
+  weights("step_2/model.safetensors");
+  EXPECT_TRUE(run.has_news());
+  run.update();
+  fs::rename(folder_ / "step_2", folder_ / "step_3");
+  EXPECT_TRUE(run.has_news());
+  fs::remove_all(folder_);
+  EXPECT_TRUE(run.has_news());
+  EXPECT_THROW(run.update(), Error);
+  weights("step_4/model.safetensors");
+  EXPECT_FALSE(run.has_news()) << "the new folder is not known yet";
+  EXPECT_TRUE(run.update());
+  write("step_4/trainer_state.json", "{}");
+  EXPECT_TRUE(run.has_news()) << "a folder that was made again";
+}
+
 TEST_F(RunFolders, AStateWhoseNameIsNotUtf8IsSaid) {
   weights("step_1.safetensors");
   weights("step_2\xff.safetensors");
