@@ -1,6 +1,6 @@
 // The interface of the MPI plug-in: one function, whose name contains the version of the interface.
 #pragma once
-#include "core/engine/training/ranks/ranks.h"
+#include "core/ranks/ranks.h"
 
 namespace afterglow {
 

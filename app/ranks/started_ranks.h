@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/cli/output.h"
-#include "core/engine/training/ranks/ranks.h"
+#include "core/ranks/ranks.h"
 
 namespace afterglow {
 

@@ -8,12 +8,12 @@
 #include "core/backend/measuring_backend.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/engine/training/ranks/shard_sum.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
 #include "core/io/number_text.h"
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/ops/ops.h"
+#include "core/ranks/shard_sum.h"
 
 namespace afterglow {
 namespace {

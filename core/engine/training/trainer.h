@@ -12,7 +12,7 @@
 #include "core/backend/parallel.h"
 #include "core/backend/recorded_work.h"
 #include "core/engine/training/objective.h"
-#include "core/engine/training/ranks/ranks.h"
+#include "core/ranks/ranks.h"
 
 namespace afterglow {
 

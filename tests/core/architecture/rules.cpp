@@ -39,8 +39,9 @@ std::map<std::string, Texts> made_folders() {
       {"core/tasks", {"core/random", "core/io", "core/text"}},
       {"gpu", {"core/backend", "core/tensor", "core/random", "core/io"}},
   };
-  Texts engine = with({"core/recipe"}, below_engine);
+  Texts engine = with({"core/recipe", "core/ranks"}, below_engine);
   table["core/recipe"] = below_engine;
+  table["core/ranks"] = numerics;
   for (const char* folder :
        {"core/engine/observation", "core/engine/training", "core/engine/inspection", "core/engine/causes",
         "core/engine/sweeps", "core/engine/session", "core/engine/analyses", "core/studies", "core/remote"}) {

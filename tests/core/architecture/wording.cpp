@@ -183,23 +183,10 @@ std::vector<Source> other_texts() {
 }
 
 std::span<const char* const> clean_folders() {
-  static constexpr const char* folders[] = {"app/",
-                                            "core/backend/cpu/",
-                                            "core/backend/level/",
-                                            "core/engine/",
-                                            "core/figure/",
-                                            "core/io/",
-                                            "core/layers/",
-                                            "core/models/",
-                                            "core/random/",
-                                            "core/recipe/",
-                                            "core/remote/",
-                                            "core/studies/",
-                                            "core/tasks/",
-                                            "core/tensor/",
-                                            "gpu/",
-                                            "tests/",
-                                            "views/"};
+  static constexpr const char* folders[] = {
+      "app/",          "core/backend/cpu/", "core/backend/level/", "core/engine/", "core/figure/", "core/io/",
+      "core/layers/",  "core/models/",      "core/random/",        "core/ranks/",  "core/recipe/", "core/remote/",
+      "core/studies/", "core/tasks/",       "core/tensor/",        "gpu/",         "tests/",       "views/"};
   return folders;
 }
 

@@ -15,9 +15,9 @@
 #include <thread>
 
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/engine/training/ranks/shard_sum.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
+#include "core/ranks/shard_sum.h"
 #include "tests/core/engine/small_recipe.h"
 
 namespace afterglow {

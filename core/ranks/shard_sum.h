@@ -6,7 +6,7 @@
 
 #include "core/autograd/parameter.h"
 #include "core/backend/backend.h"
-#include "core/engine/training/ranks/ranks.h"
+#include "core/ranks/ranks.h"
 
 namespace afterglow {
 

@@ -1,5 +1,5 @@
 // A binary counter: two sums of equally many parts become one.
-#include "core/engine/training/ranks/shard_sum.h"
+#include "core/ranks/shard_sum.h"
 
 #include <algorithm>
 #include <array>
