@@ -30,7 +30,7 @@ std::string option(const std::string& command, const std::string& name) {
   return "";
 }
 
-TEST(Claims, HaveNumbersWithACommandSeedsAndADevice) {
+TEST(PaperClaims, HaveNumbersWithACommandSeedsAndADevice) {
   for (const PaperClaim& claim : paper_claims()) {
     EXPECT_THAT((std::set<std::string>{"holds", "holds in part", "does not", "not tried"}),
                 testing::Contains(claim.verdict));
@@ -45,7 +45,7 @@ TEST(Claims, HaveNumbersWithACommandSeedsAndADevice) {
 }
 
 // Computed here once more, from the files alone.
-TEST(Claims, WithoutADayAreTheMeansOfKeptRuns) {
+TEST(PaperClaims, WithoutADayAreTheMeansOfKeptRuns) {
   const json claims = json::parse(claim_files().front().json);
   ASSERT_EQ(claims.size(), paper_claims().size());
   int found = 0;
@@ -71,7 +71,7 @@ TEST(Claims, WithoutADayAreTheMeansOfKeptRuns) {
   EXPECT_GE(found, 15);
 }
 
-TEST(Claims, CommandsOfKeptResultsTrainTheirRuns) {
+TEST(PaperClaims, CommandsOfKeptResultsTrainTheirRuns) {
   for (const EmbeddedText& file : result_files()) {
     const json results = json::parse(file.json);
     const std::string command = results["command"].get<std::string>(), only = option(command, "--only"),
