@@ -209,8 +209,9 @@ int told_numbers(const NullWindow& window, const Rect& area) {
   for (const NullWindow::Sign& sign : window.signs()) {
     const double gap = sign.box.x - last.box.right();
     const bool is_next = std::abs(sign.box.bottom() - last.box.bottom()) < 0.6 * last.size && gap > -0.2 * last.size;
-    const bool touches = is_next && gap < 0.16 * last.size, is_near = is_next && gap < 0.3 * last.size;
     const bool is_digit = sign.character >= '0' && sign.character <= '9';
+    const double near = is_digit && last.character >= '0' && last.character <= '9' ? 0.24 : 0.3;  // a dot is narrow
+    const bool touches = is_next && gap < 0.16 * last.size, is_near = is_next && gap < near * last.size;
     const bool goes_on = is_in_number && is_near;
     const Point middle{sign.box.x + sign.box.width / 2, sign.box.y + sign.box.height / 2};
     if (is_digit && !goes_on && !(is_behind_letter && touches) && area.contains(middle) && !is_of_scale(window, middle))
