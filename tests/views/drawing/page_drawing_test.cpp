@@ -287,7 +287,7 @@ TEST(MissingPanels, OfferAPresetInsteadOfAnEmptyPanel) {
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].name, "load");
   const Preset* fitting = first_preset_that_shows(find_plot_kind("spectrum")->needs);
-  EXPECT_EQ(sent[0].value, R"({"preset":")" + fitting->name + R"("})");
+  EXPECT_EQ(sent[0].value.dump(), R"({"preset":")" + fitting->name + R"("})");
 }
 
 TEST(Controls, AreHiddenTogetherAndThePanelsFillTheWindow) {
