@@ -101,7 +101,7 @@ TEST_F(Keyboard, TheSetUpLineIsFoundByItsName) {
   const std::vector<PaletteLine> found = palette_matches("set-up command");
   ASSERT_FALSE(found.empty());
   EXPECT_TRUE(found.front().is_ready);
-  carry_out({found.front().name, found.front().value});
+  carry_out({found.front().name, nlohmann::json::parse(found.front().value)});
   ASSERT_FALSE(page().notes.empty());
   EXPECT_EQ(page().notes.back().text, "Copied a command that reproduces this step.");
 }
@@ -307,7 +307,7 @@ TEST_F(Keyboard, SlidersMoveByArrows) {
       EXPECT_TRUE(command.name == "set" || command.name == "override") << command.name;
       const auto value = command.value;
       EXPECT_NE(chosen.find(value["key"].get<std::string>()), std::string::npos) << chosen;
-      EXPECT_FALSE(value.contains("live")) << "a key is a whole change";
+      EXPECT_FALSE(is_live(command)) << "a key is a whole change";
     }
   }
   key("Escape");

@@ -19,7 +19,7 @@ struct Grid {
   explicit Grid(const json& recipe = small_recipe_json())
       : run({parse_recipe(recipe, "small"), std::nullopt}, *backend) {}
   std::shared_ptr<const AccuracyView> measured(const char* config) {
-    run.ask({"accuracy_grid", config});
+    run.ask({"accuracy_grid", json::parse(config)});
     return run.observe(set_of(Analysis::accuracy)).accuracy;
   }
   std::unique_ptr<Backend> backend = make_cpu_backend(1);

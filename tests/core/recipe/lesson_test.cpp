@@ -177,8 +177,8 @@ TEST(Lessons, ANumberInTheTextIsSetWhereItIsNotSo) {
               ElementsAre("speed", "load", "reach 0", "load", "reach 0", "select", "run_to", "reach 20"));
   EXPECT_THAT(deeds_of(plans[1]), ElementsAre("speed", "load", "reach 20", "select"));
   EXPECT_EQ(command_of("learning_rate", 0.1).name, "set");
-  EXPECT_EQ(command_of("override.K", 4).value, R"({"key":"K","to":4.0})");
-  EXPECT_EQ(command_of("power", 4).value, R"({"power":4})");
+  EXPECT_EQ(command_of("override.K", 4).value, R"({"key":"K","to":4.0})"_json);
+  EXPECT_EQ(command_of("power", 4).value, R"({"power":4})"_json);
 }
 
 TEST(Lessons, AWorkspaceStaysUntilAnotherIsNamedAlsoForOtherPresets) {
