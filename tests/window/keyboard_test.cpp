@@ -304,6 +304,7 @@ TEST_F(Keyboard, SlidersMoveByArrows) {
     keys("Up", 2);
     EXPECT_FALSE(followed.empty()) << chosen;
     for (const Command& command : followed) {
+      if (command.name == "mask") continue;  // the weight of a token
       EXPECT_TRUE(command.name == "set" || command.name == "override") << command.name;
       const auto value = command.value;
       EXPECT_NE(chosen.find(value["key"].get<std::string>()), std::string::npos) << chosen;
