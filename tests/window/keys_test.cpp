@@ -39,10 +39,10 @@ TEST(Keys, EveryKeyOfTheTableLeadsToItsCommandAndNoKeyTwice) {
 }
 
 TEST(Keys, SomeCarryAValue) {
-  EXPECT_EQ(command_for({false, true, false, "Left"})->value, R"({"count": 10})");
-  EXPECT_EQ(command_for({true, false, false, "0"})->value, R"({"to": 1.0})");
-  EXPECT_EQ(command_for({false, true, false, "X"})->value, R"({"axis": "x"})");
-  EXPECT_EQ(command_for({false, false, false, "Left"})->value, "{}");
+  EXPECT_EQ(command_for({false, true, false, "Left"})->value, R"({"count": 10})"_json);
+  EXPECT_EQ(command_for({true, false, false, "0"})->value, R"({"to": 1.0})"_json);
+  EXPECT_EQ(command_for({false, true, false, "X"})->value, R"({"axis": "x"})"_json);
+  EXPECT_EQ(command_for({false, false, false, "Left"})->value, "{}"_json);
   EXPECT_FALSE(command_for({false, false, false, "Q"}));
 }
 

@@ -63,7 +63,7 @@ TEST_F(Picker, OpensAPresetByTypingAndEnter) {
   EXPECT_FALSE(picker().is_open);
   ASSERT_EQ(engine.size(), 1u);
   EXPECT_EQ(engine[0].name, "load");
-  EXPECT_EQ(engine[0].value, R"({"preset":"mqar-deltanet"})");
+  EXPECT_EQ(engine[0].value, R"({"preset":"mqar-deltanet"})"_json);
 }
 
 TEST_F(Picker, EscapeAndASecondCtrlOCloseIt) {
@@ -138,7 +138,6 @@ TEST_F(Picker, KeepsWhatWasOpenedLast) {
   PageState page;
   for (int i = 0; i < 40; ++i) note_recent(page, {"load", json{{"preset", "p" + std::to_string(i)}}});
   note_recent(page, {"load", R"({"preset": "p35"})"_json});
-  note_recent(page, {"load", "no value"});
   ASSERT_EQ(page.recent.size(), 12u);
   EXPECT_EQ(page.recent[0], "p35");
   EXPECT_EQ(page.recent[1], "p39");

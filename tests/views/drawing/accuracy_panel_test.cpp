@@ -57,7 +57,7 @@ TEST_F(AccuracyPanel, WhereNoTokensAreShownAClickGoesWhereTheyAre) {
   ASSERT_GE(sent.size(), 2u);
   EXPECT_EQ(sent[0].name, "probe");
   EXPECT_EQ(sent[1].name, "workspace");
-  EXPECT_EQ(sent[1].value, R"({"name":"probe"})");
+  EXPECT_EQ(sent[1].value, R"({"name":"probe"})"_json);
 }
 
 }  // namespace

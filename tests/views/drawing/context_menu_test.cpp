@@ -187,7 +187,7 @@ TEST_F(ContextMenu, KeysChooseAndRun) {
   const auto taken = commands.take();
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0].name, "copy");
-  EXPECT_EQ(taken[0].value, R"({"panel":"training","what":"command"})");
+  EXPECT_EQ(taken[0].value, R"({"panel":"training","what":"command"})"_json);
 }
 
 TEST_F(ContextMenu, AClickRunsALineAndOneBesideClosesIt) {
