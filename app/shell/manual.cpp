@@ -55,8 +55,8 @@ std::string manual_page(const CLI::App& app, const std::string& version) {
     page << examples_text(command.examples);
   }
   page << ".SH ENVIRONMENT\n";
-  for (const auto& [name, meaning] : help_texts().at("environment").items())
-    page << ".TP\n.B " << roff(name) << "\n" << roff(meaning) << "\n";
+  for (const nlohmann::json& row : help_texts().at("environment"))
+    page << ".TP\n.B " << roff(row.at(0)) << "\n" << roff(row.at(1)) << "\n";
   const std::string footer = app.get_footer();
   const std::size_t codes = footer.find("Exit codes:");
   if (codes != std::string::npos) page << ".SH EXIT STATUS\n" << roff(footer.substr(codes)) << "\n";
