@@ -9,7 +9,6 @@
 
 #include "app/cli/interruption.h"
 #include "core/backend/parallel.h"
-#include "core/engine/session/tour.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 
@@ -89,14 +88,23 @@ void AnalysisBench::run(Analysis analysis) {
 
 PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOptions& options)
     : session_(without_end(std::move(recipe)), options) {
-  Tour tour;
+  session_.request_analyses(all_analyses);
+  observe_until([](const Observation& now) { return now.step >= min_steps; });
+  session_.send({"pause"});
+  observe_until([](const Observation& now) { return !now.running && (now.current & all_analyses) == all_analyses; });
+  session_.send({"run"});
+  session_.request_analyses(analyses);
+}
+
+void PublishBench::observe_until(bool (*is_enough)(const Observation&)) {
   for (;;) {
     const std::shared_ptr<const Observation> now = session_.observe();
-    require_training(*now);
-    if (tour.advance(session_, *now)) break;
+    for (const Event& event : now->events) {
+      if (event.severity == Severity::failure) throw Error(ExitCode::failure, "step ", event.step, ": ", event.text);
+    }
+    if (is_enough(*now)) return;
     std::this_thread::sleep_for(frame);
   }
-  session_.request_analyses(analyses);
 }
 
 /// Time from the end of one step to the end of a later one.
@@ -131,7 +139,7 @@ PublishBench::Stretch PublishBench::watched(double seconds) {
 
 PublishBench::Stretch PublishBench::alone(double seconds) {
   Interruption::check("while the cost of publishing was measured");
-  require_training(*session_.observe());
+  observe_until([](const Observation&) { return true; });
   std::this_thread::sleep_for(drain_time);
   return stretch(seconds);
 }

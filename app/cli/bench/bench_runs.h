@@ -96,6 +96,7 @@ class PublishBench {
 
  private:
   Stretch stretch(double seconds);
+  void observe_until(bool (*is_enough)(const Observation&));
 
   Session session_;
 };

@@ -12,8 +12,8 @@
 #include "core/backend/host_memory.h"
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/engine/session/tour.h"
 #include "tests/core/engine/small_recipe.h"
+#include "tests/core/session/tour.h"
 
 namespace afterglow {
 namespace {

@@ -1,5 +1,5 @@
 // Commands of the tour, each when the one before it is seen.
-#include "core/engine/session/tour.h"
+#include "tests/core/session/tour.h"
 
 #include <algorithm>
 
