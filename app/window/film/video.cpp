@@ -1,18 +1,17 @@
-// Sends the pictures to ffmpeg through a socket; the file and ffmpeg's messages return in memory.
+// Gives the pictures to ffmpeg in a file without a name; the film and ffmpeg's messages return in others.
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <iterator>
+#include <memory>
 #include <sstream>
 
 #include "app/window/film/film_files.h"
 #include "core/io/child_process.h"
-#include "core/io/temporary_file.h"
 
 namespace afterglow {
 namespace {
@@ -37,16 +36,8 @@ std::vector<std::string> arguments_for(const Pixels& first, double interval, Vid
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-/// Returns when all is sent, or the reader is gone or does not read for too long.
-bool send_all(int socket, const std::vector<unsigned char>& bytes) {
-  std::size_t sent = 0;
-  while (sent < bytes.size()) {
-    const ssize_t now = send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (now < 0) return false;
-    sent += static_cast<std::size_t>(now);
-  }
-  return true;
-}
+/// Without a name, removed when it is closed.
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 /// Whether the child ended by itself with success; a child that does not end is killed.
 bool has_ended_well(pid_t child) {
@@ -56,15 +47,11 @@ bool has_ended_well(pid_t child) {
   return false;
 }
 
-std::string content_of(int file) {
-  std::string bytes(static_cast<std::size_t>(std::max<off_t>(0, lseek(file, 0, SEEK_END))), '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t now = pread(file, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (now <= 0) return "";
-    done += static_cast<std::size_t>(now);
-  }
-  return bytes;
+std::string content_of(std::FILE* file) {
+  std::fseek(file, 0, SEEK_END);
+  std::string bytes(static_cast<std::size_t>(std::max(0L, std::ftell(file))), '\0');
+  std::rewind(file);
+  return std::fread(bytes.data(), 1, bytes.size(), file) == bytes.size() ? bytes : "";
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, std::min(text.find('\n'), std::size_t{200})); }
@@ -72,23 +59,19 @@ std::string first_line(const std::string& text) { return text.substr(0, std::min
 }  // namespace
 
 Video video_of(const FilmFrames& frames, double interval, VideoForm form) {
-  // Close-on-exec, so that the child inherits only its own ends and sees the end of the pictures.
-  const Descriptor result(memfd_create("film", MFD_CLOEXEC)), said(memfd_create("ffmpeg", MFD_CLOEXEC));
-  int ends[2] = {-1, -1};
-  const bool has_pair = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
-  Descriptor ours(ends[0]), theirs(ends[1]);
-  if (!result.valid() || !said.valid() || !has_pair) return {"", "the system had no memory left for it."};
-  const timeval limit{patience.count(), 0};
-  setsockopt(ours.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  const pid_t child =
-      start_program(arguments_for(*frames.front(), interval, form),
-                    {{theirs.get(), STDIN_FILENO}, {said.get(), STDERR_FILENO}, {result.get(), result_in_child}});
-  if (child < 0) return {};
-  theirs.close();
+  const File pictures(std::tmpfile(), std::fclose), result(std::tmpfile(), std::fclose),
+      said(std::tmpfile(), std::fclose);
+  bool has_room = pictures && result && said;
   for (const std::shared_ptr<const Pixels>& frame : frames) {
-    if (!send_all(ours.get(), frame->rgb)) break;
+    has_room = has_room && std::fwrite(frame->rgb.data(), frame->rgb.size(), 1, pictures.get()) == 1;
   }
-  ours.close();
+  if (!has_room || std::fflush(pictures.get()) != 0) return {"", "the system had no room left for it."};
+  std::rewind(pictures.get());
+  const pid_t child =
+      start_program(arguments_for(*frames.front(), interval, form), {{fileno(pictures.get()), STDIN_FILENO},
+                                                                     {fileno(said.get()), STDERR_FILENO},
+                                                                     {fileno(result.get()), result_in_child}});
+  if (child < 0) return {};
   if (!has_ended_well(child)) return {"", "ffmpeg failed: " + first_line(content_of(said.get()))};
   return {content_of(result.get()), ""};
 }
