@@ -195,7 +195,7 @@ Pictures exports(Watched& window) {
   window.rest(usual, 40);
   Pictures all;
   for (const char* panel : {"training", "spectrum"})
-    window.give({"export", json{{"panel", panel}, {"formats", {"svg", "png", "csv"}}}.dump()});
+    window.give({"export", {{"panel", panel}, {"formats", {"svg", "png", "csv"}}}});
   for (const auto& entry : fs::directory_iterator(window.folder()))
     all[entry.path().filename().string()] = read_file(entry.path(), 1 << 24);
   EXPECT_EQ(all.size(), 6u);

@@ -537,7 +537,7 @@ TEST_F(ExportedView, ThePageGoesIntoAFolderOfItsOwnAndSaysHowManyFiles) {
 TEST_F(ExportedView, TheKeysForAnExportSayTheNumberFirstAndWriteWhenTheyArePressedAgain) {
   actions.export_folder = folder.string();
   page.drawn.plots.emplace_back().plot = "training_loss";
-  const std::string asks = command_for(*parse_chord("Ctrl+Shift+E"))->value;
+  const std::string asks = command_for(*parse_chord("Ctrl+Shift+E"))->value.dump();
   run("export", asks);
   EXPECT_THAT(page.notes.back().text, testing::HasSubstr("again writes 1 plot of this page as 4 files into /"));
   EXPECT_TRUE(std::filesystem::is_empty(folder));

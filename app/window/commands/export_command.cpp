@@ -23,10 +23,9 @@ using nlohmann::json;
 std::vector<FigureFormat> formats_of(const json& value) {
   std::vector<FigureFormat> formats;
   for (const json& name : value.value("formats", json::array({"svg", "pdf", "png", "csv"}))) {
-    const auto format = format_of(name.get<std::string>());
+    const auto format = name.is_string() ? format_of(name.get<std::string>()) : std::nullopt;
     if (!format)
-      throw Error(ExitCode::bad_input,
-                  "there is no format \"" + name.get<std::string>() + "\"; there are svg, pdf, png and csv");
+      throw Error(ExitCode::bad_input, "there is no format " + name.dump() + "; there are svg, pdf, png and csv");
     formats.push_back(*format);
   }
   return formats;

@@ -194,9 +194,9 @@ TEST_P(InspectedInMode, AModeMovedToWhereItIsChangesNothing) {
 
 TEST_P(InspectedInMode, WithoutHeadsOrModesTheLayerAddsExactlyNothing) {
   for (const char* command : {"head_off", "mode_off"}) {
-    for (const char* power : {"0", "2"}) {
+    for (const int power : {0, 2}) {
       Inspected inspected(GetParam());
-      inspected.analysed.change_inspection({"override", std::string(R"({"key": "K", "to": )") + power + "}"});
+      inspected.analysed.change_inspection({"override", {{"key", "K"}, {"to", power}}});
       const InspectedView& view = inspected.after(command, "{}");
       EXPECT_GT(max_change(view), 1e-6);
       for (const std::vector<float>& head : view.weights.weights) {
@@ -429,8 +429,8 @@ TEST(Interventions, AreTheCommandsThatMakeThem) {
 
 constexpr int mlp_part = 4;  // koopman_mlp, after the ska
 
-std::string at_pair(std::size_t pair, const std::complex<double>& to) {
-  return json{{"layer", mlp_part}, {"mode", pair}, {"re", to.real()}, {"im", to.imag()}}.dump();
+json at_pair(std::size_t pair, const std::complex<double>& to) {
+  return {{"layer", mlp_part}, {"mode", pair}, {"re", to.real()}, {"im", to.imag()}};
 }
 
 TEST(Pairs, MovedToWhereTheyAreChangeNothing) {
@@ -452,7 +452,7 @@ TEST(Pairs, MovedToWhereTheyAreChangeNothing) {
 TEST(Pairs, MovedAreAnsweredAsIfTheyHadBeenLearned) {
   Inspected inspected, learned;
   const std::complex<double> to(-0.3, 0.5);
-  const InspectedView& view = inspected.after("drag_mode", at_pair(2, to).c_str());
+  const InspectedView& view = inspected.after("drag_mode", at_pair(2, to).dump().c_str());
   EXPECT_GT(max_change(view), 1e-5);
   EXPECT_LT(std::abs(view.mlps.at(0).spectrum.eigenvalues.at(2) -
                      std::complex<double>(

@@ -17,7 +17,7 @@ class KeptRuns : public TemporaryFolder {
   static Snapshot snapshot(std::int64_t step, std::uint64_t seed) {
     Snapshot made{"test", parse_recipe(find_preset("tiny").text, "tiny"), step, "00ff" + std::to_string(step), {}};
     made.recipe.seed = seed;
-    made.file.metadata = {{"step", std::to_string(step)}, {"afterglow.recipe", to_json(made.recipe)}};
+    made.file.metadata = {{"step", std::to_string(step)}, {"afterglow.recipe", to_json(made.recipe).dump()}};
     return made;
   }
   /// Each a minute older than the next, whatever the clock of the disk resolves.

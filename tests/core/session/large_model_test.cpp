@@ -89,7 +89,7 @@ TEST(LargeModel, ThePartsTravelInTheRecipe) {
     again.choose_part({{"analysis", "nothing"}, {"part", 1}});
     ADD_FAILURE() << "it was taken for an analysis";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("\"nothing\"; there are spectra, "));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'nothing'; there are spectra, "));
   }
   EXPECT_THROW(again.choose_part({{"analysis", "read-out"}, {"part", 2}}), Error);
 }

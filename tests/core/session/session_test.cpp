@@ -103,10 +103,9 @@ TEST(Session, KeepsTheCurveThatAChangeReplaces) {
   EXPECT_EQ(go("step", R"({"count": 5})", 15)->runs.size(), 1u)
       << "trained again as it was there is nothing to compare";
   go("rewind", R"({"step": 8})", 8);
-  for (const char* value :
-       {R"({"key": "learning_rate", "to": 0.01, "live": true})",
-        R"({"key": "learning_rate", "to": 0.02, "live": true})", R"({"key": "learning_rate", "to": 0.02})"})
-    session.send({"set", value});
+  session.send(SetNumber{"learning_rate", 0.01, true});
+  session.send(SetNumber{"learning_rate", 0.02, true});
+  session.send(SetNumber{"learning_rate", 0.02});
   const Seen after = go("step", R"({"count": 7})", 15);
   ASSERT_EQ(after->runs.size(), 2u) << "one change, one former curve";
   EXPECT_EQ(after->runs[0].run, "run 1 before the change at 8");
@@ -223,7 +222,7 @@ TEST(Session, ErrorsBecomeEventsAndTheSessionLivesOn) {
   EXPECT_THAT(seen->events.back().text, testing::HasSubstr("no_such"));
   EXPECT_EQ(seen->events.back().severity, Severity::failure);
   session.send({"load", R"({"path": "/no/such/file.safetensors"})"_json});
-  session.send({"load", "not json"});
+  session.send({"load", R"({"recipe": "no object"})"_json});
   wait_for(session, [](const Observation& now) { return now.events.size() >= 3; });
   session.send({"step"});
   wait_for(session, [](const Observation& now) { return now.step == 1; });
@@ -358,8 +357,8 @@ TEST(Session, ASnapshotForWhichThereIsNoMemoryIsNamed) {
 TEST(Session, TrainsPresetsOneAfterTheOtherUntilSomethingElseIsOpened) {
   Session session(small_recipe_json().dump(), resting());
   const auto shorten = [&] {
-    for (const char* change : {R"({"key": "batch", "to": 1})", R"({"key": "steps", "to": 2})"})
-      session.send({"set", change});
+    session.send(SetNumber{"batch", 1});
+    session.send(SetNumber{"steps", 2});
   };
   session.send({"compare", R"({"presets": ["tiny-ssm", "tiny"]})"_json});
   shorten();

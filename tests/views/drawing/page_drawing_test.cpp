@@ -415,7 +415,7 @@ TEST(Panels, AClickOnARecordedStepRewinds) {
   const auto sent = window.commands.take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].name, "rewind");
-  EXPECT_EQ(sent[0].value, "{\"step\":120}");
+  EXPECT_EQ(sent[0].value, R"({"step":120})"_json);
 }
 
 TEST(Panels, EveryPlotHasAPanelAndAWorkspaceThatShowsIt) {

@@ -237,7 +237,7 @@ TEST(Palette, RunsCommandsAndAsksForValues) {
   EXPECT_TRUE(state.palette.is_open) << "a value is needed first";
   EXPECT_EQ(state.palette.text, "step count=1");
   palette_key(state, commands, ListKey::accept);
-  EXPECT_EQ(commands.take().at(0).value, "{\"count\":1}");
+  EXPECT_EQ(commands.take().at(0).value, R"({"count":1})"_json);
 
   state.palette.is_open = true;
   for (const char* half : {"step {\"count\": ", "step count=", "step count=many", "set key= to=1"}) {

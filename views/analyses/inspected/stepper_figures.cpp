@@ -123,7 +123,7 @@ Figure picture_figure(const StepPicture& picture, std::size_t number) {
   constexpr int max_numbers = 32;  // largest number of columns with numbers in the cells
   const bool is_vector = picture.rows == 1;
   Figure figure = matrix_figure(
-      {std::to_string(number), picture.symbol, picture.about, is_vector ? "" : "row",
+      {std::to_string(number), picture.symbol, picture.about, is_vector ? picture.symbol : "row",
        is_vector && picture.across == "column" ? "component" : picture.across, picture.rows, picture.columns},
       picture.cells, {}, max_magnitude(picture.cells));
   figure.id = "inside_" + std::to_string(number);
