@@ -285,21 +285,23 @@ std::optional<TextFit> largest_fit(Frame& frame, Canvas& canvas, const Rect& are
   return std::nullopt;
 }
 
-/// The largest text that fits; the explanation is dropped only after the vote. A slide with an open question has the
-/// size that it will have with the answer, so that its words keep their places.
+/// The largest text that fits; the explanation is dropped only after the vote. A slide with a question has the size
+/// that it will have with the answer after a wrong vote, which has the most words, so that its words keep their places.
 TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
   const bool presents = frame.state.presentation.is_on,
              may_drop = presents && asked(frame.state.lesson) == Asked::decided;
   LessonPane& pane = frame.state.lesson;
-  const LessonPane now = pane;
+  std::optional<TextFit> fit;
   if (presents && plan_of(pane).question) {
+    const LessonPane now = pane;
     pane.asks = false;
-    pane.answered = no_vote;
+    pane.answered = plan_of(pane).answer == 1 ? 2 : 1;
     pane.deed = plan_of(pane).deeds.size();
+    fit = largest_fit(frame, canvas, area, false);
+    pane = now;
   }
-  std::optional<TextFit> fit = largest_fit(frame, canvas, area, false);
-  pane = now;
-  if (!fit) fit = largest_fit(frame, canvas, area, may_drop);
+  if (!fit || draw_parts(frame, canvas, area, *fit, false) > area.height) fit = largest_fit(frame, canvas, area, false);
+  if (!fit && may_drop) fit = largest_fit(frame, canvas, area, true);
   return fit.value_or(TextFit{sizes_of(frame.state).back(), may_drop});
 }
 
