@@ -405,14 +405,14 @@ void refuse_words_of_window(const CLI::App& app, const std::vector<std::string>&
   for (const char* option : window_options) {
     if (app.get_option(option)->count() == 0) continue;
     const bool knows = commands.front()->get_option_no_throw(option) != nullptr;
-    throw Error(ExitCode::usage, option,
-                knows ? " belongs after `" + command + "`" : " is for the window; `" + command + "` opens none");
+    throw UsageError(option,
+                     knows ? " belongs after `" + command + "`" : " is for the window; `" + command + "` opens none");
   }
   if (files.empty()) return;
   const std::string& word = files.front();
-  throw Error(ExitCode::usage, "`", command, "` takes no argument \"", word, "\"",
-              is_preset(word) ? "; a preset is chosen with --preset " + word : "", "; see `afterglow ", command,
-              " --help`");
+  throw UsageError("`", command, "` takes no argument \"", word, "\"",
+                   is_preset(word) ? "; a preset is chosen with --preset " + word : "", "; see `afterglow ", command,
+                   " --help`");
 }
 
 /// A word that is close to a known name was mistyped; any other is a missing file.
@@ -421,8 +421,7 @@ void refuse_unknown_word(const CLI::App& app, const std::string& word) {
   for (const Preset& preset : presets()) known.push_back(preset.name);
   for (const ShippedLesson& one : shipped_lessons()) known.push_back(one.name);
   const std::string advice = did_you_mean(word, known);
-  if (!advice.empty())
-    throw Error(ExitCode::usage, "there is no command, preset, lesson or file \"", word, "\"", advice);
+  if (!advice.empty()) throw UsageError("there is no command, preset, lesson or file \"", word, "\"", advice);
   refuse_missing_file(word);
 }
 
@@ -434,12 +433,12 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   const bool is_there = !options.on.empty() || !options.through.empty(),
              is_file = !is_there && std::filesystem::exists(word);
   if (word == "text" && !is_file && !is_there) {
-    if (words.size() != 2) throw Error(ExitCode::usage, "name the file: `afterglow text FILE`");
+    if (words.size() != 2) throw UsageError("name the file: `afterglow text FILE`");
     options.session.opened = std::make_shared<SavedRun>(read_text(words[1]));
     return;
   }
   if (is_there && words.size() > 1)
-    throw Error(ExitCode::usage, "one file or preset opens on another machine; leave \"", words[1], "\" out");
+    throw UsageError("one file or preset opens on another machine; leave \"", words[1], "\" out");
   if (is_there && !is_preset(word) && !is_lesson(word) && !word.ends_with(".md")) {
     options.hello.path = word;  // a file or folder there
     return;
@@ -450,13 +449,12 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
       refuse_unknown_word(app, one);
   }
   if (words.size() > 2)
-    throw Error(ExitCode::usage, "the window compares two files or presets; \"", words[2], "\" is one too many");
+    throw UsageError("the window compares two files or presets; \"", words[2], "\" is one too many");
   if (!start.preset.empty() || !start.recipe.empty())
-    throw Error(ExitCode::usage, "give only one of \"", word, "\", --preset and --recipe");
+    throw UsageError("give only one of \"", word, "\", --preset and --recipe");
   if (word.ends_with(".md") || (!is_file && is_lesson(word))) {
     open_lesson(word);  // reports a fault before a window opens
-    if (words.size() > 1)
-      throw Error(ExitCode::usage, "a lesson is compared with nothing; leave \"", words[1], "\" out");
+    if (words.size() > 1) throw UsageError("a lesson is compared with nothing; leave \"", words[1], "\" out");
     options.lesson = word;
     return;
   }
@@ -466,7 +464,7 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   }
   if (is_file || is_step) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
-      throw Error(ExitCode::usage, "a file opens unchanged; --set, --data and --seed need --preset or --recipe");
+      throw UsageError("a file opens unchanged; --set, --data and --seed need --preset or --recipe");
     options.session.opened = std::make_shared<SavedRun>(open_named(word, newest_state));
     return;
   }
@@ -480,7 +478,7 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
   if (!common.precision.empty() && (options.session.opened || !options.lesson.empty()))
-    throw Error(ExitCode::usage, "a file or lesson opens with its own precision; choose another one in the window");
+    throw UsageError("a file or lesson opens with its own precision; choose another one in the window");
   options.hello.opens =
       !words.empty() || !start.preset.empty() || !start.recipe.empty() || !start.assignments.empty() || start.seed >= 0;
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
@@ -535,7 +533,7 @@ class Arguments {
     for (const char* name :
          {"info", "export", "tokenize", "claims", "check", "grade", "handout", "completion", "manual"}) {
       if (!common_.precision.empty() && app.got_subcommand(name))
-        throw Error(ExitCode::usage, name, " does not use --precision; leave it out");
+        throw UsageError(name, " does not use --precision; leave it out");
     }
     const std::vector<CLI::App*> commands = app.get_subcommands();
     if (!commands.empty()) return runs_.at(commands.front()->get_name())();
@@ -577,7 +575,7 @@ void run_arguments(int argc, char** argv, Output& asked) {
     app.exit(help);
     return;
   } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::usage, unknown_word_advice(app, error.what(), argc, argv));
+    throw UsageError(unknown_word_advice(app, error.what(), argc, argv));
   }
   for (const std::filesystem::path& folder : asset_folders()) add_page_fonts(folder / "fonts");
   json result = arguments.run(app);

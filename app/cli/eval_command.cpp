@@ -74,8 +74,8 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
     const std::unique_ptr<Task> task = asked_task(options, task_config);
     if (task->vocab() > run->trainer().model().vocab())
-      throw Error(ExitCode::usage, "task ", task->name(), " uses ", task->vocab(), " tokens, the model only ",
-                  run->trainer().model().vocab());
+      throw UsageError("task ", task->name(), " uses ", task->vocab(), " tokens, the model only ",
+                       run->trainer().model().vocab());
     Trainer& trainer = run->trainer();
     const DecodeForm form{options.decoded, options.keeps_scale};
     const double whole = trainer.evaluate(options.examples, task.get()),

@@ -74,7 +74,7 @@ std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLi
 const CheckpointLibrary& library_named(const std::string& name) {
   const auto& all = checkpoint_libraries();
   const auto found = std::ranges::find(all, name, &CheckpointLibrary::name);
-  if (found == all.end()) throw Error(ExitCode::usage, "--format ", name, ": there is no such format");
+  if (found == all.end()) throw UsageError("--format ", name, ": there is no such format");
   return *found;
 }
 

@@ -55,7 +55,7 @@ TokenIds one_sequence(std::vector<int> tokens) {
 nlohmann::json forward(const ForwardOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (options.tokens.empty() == (!options.text.text && options.text.file.empty()))
-    throw Error(ExitCode::usage, "forward reads either numbers or a text: give --tokens, --text or --text-file");
+    throw UsageError("forward reads either numbers or a text: give --tokens, --text or --text-file");
   require_free_name(options.out, common);
   const SavedRun saved =
       open_with_weights(options.model, options.step, "forward needs weights", common, output, Use::only_run);

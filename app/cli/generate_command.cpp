@@ -33,8 +33,8 @@ std::vector<int> beginning_of(const GenerateOptions& options, const TrainingRun&
   if (options.tokens.empty()) return held_out_beginning(run);
   const TokenIds ids = read_token_ids(options.tokens, run.trainer().model().vocab());
   if (ids.sequences > 1)
-    throw Error(ExitCode::bad_input, options.tokens, " holds ", ids.sequences,
-                " sequences; give a file with only the sequence to begin with");
+    throw BadInput(options.tokens, " holds ", ids.sequences,
+                   " sequences; give a file with only the sequence to begin with");
   return ids.tokens();
 }
 

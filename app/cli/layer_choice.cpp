@@ -84,14 +84,13 @@ int layer_of_name(const std::string& name, const ModelSummary& model) {
     if (is_meant(name, model.layers[static_cast<std::size_t>(layer)], layer)) meant.push_back(layer);
   }
   if (meant.size() == 1) return meant.front();
-  throw Error(ExitCode::usage, "--layer ", name, meant.empty() ? ": there is no such layer" : " is not one layer",
-              " in ", model.name, "; there are ", list_of(model, meant.empty() ? all_layers(model) : meant));
+  throw UsageError("--layer ", name, meant.empty() ? ": there is no such layer" : " is not one layer", " in ",
+                   model.name, "; there are ", list_of(model, meant.empty() ? all_layers(model) : meant));
 }
 
 void require_fit(const PlotKind& kind, const Observation& observation) {
   if (fits(kind, observation.model)) return;
-  throw Error(ExitCode::bad_input, "plot ", kind.id, " has nothing to show of ", observation.preset, ": ",
-              what_it_needs(kind.needs));
+  throw BadInput("plot ", kind.id, " has nothing to show of ", observation.preset, ": ", what_it_needs(kind.needs));
 }
 
 std::string layers_that_fit(const PlotKind& kind, const ModelSummary& model) {
@@ -106,19 +105,19 @@ void require_shown(const PlotKind& kind, const Observation& observation, int lay
   const std::vector<int> layers = shown_layers(kind, observation);
   const std::string plot = "plot " + std::string(kind.id);
   if (layer >= 0 && !layers.empty() && std::ranges::find(layers, layer) == layers.end())
-    throw Error(ExitCode::usage, plot, " has nothing to show of layer ", shown_name(model, layer), "; it has of ",
-                list_of(model, layers));
+    throw UsageError(plot, " has nothing to show of layer ", shown_name(model, layer), "; it has of ",
+                     list_of(model, layers));
   const int shown = layer >= 0 || layers.empty() ? layer : layers.front();
   const int heads = shown >= 0 ? model.layers[static_cast<std::size_t>(shown)].heads : 0;
   if (head > 0 && head >= heads) {
     const std::string there_are =
         heads > 0 ? "layer " + shown_name(model, shown) + " has heads 0 to " + std::to_string(heads - 1)
                   : "there is no layer with heads that it shows";
-    throw Error(ExitCode::usage, plot, ": there is no head ", head, "; ", there_are);
+    throw UsageError(plot, ": there is no head ", head, "; ", there_are);
   }
   const std::size_t tokens = observation.trace ? observation.trace->steps.size() : 0;
   if (token >= 0 && tokens > 0 && static_cast<std::size_t>(token) >= tokens)
-    throw Error(ExitCode::usage, plot, ": there is no token ", token, "; the sequence has tokens 0 to ", tokens - 1);
+    throw UsageError(plot, ": there is no token ", token, "; the sequence has tokens 0 to ", tokens - 1);
 }
 
 }  // namespace afterglow

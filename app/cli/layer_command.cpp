@@ -10,7 +10,7 @@ namespace afterglow {
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output) {
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   const DType dtype = options.float64 ? DType::f64 : DType::f32;
-  if (!backend->supports(dtype)) throw Error(ExitCode::usage, "--float64 runs on the CPU only; add --device cpu");
+  if (!backend->supports(dtype)) throw UsageError("--float64 runs on the CPU only; add --device cpu");
   require_free_name(options.out, common);
   run_layer_file(options.file, options.out, *backend, dtype);
   output.line("written  ", options.out);

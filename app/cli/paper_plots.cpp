@@ -136,9 +136,9 @@ PaperSettings parse_paper_settings(std::span<const std::string> assignments) {
     } else if (key == "seed" && seed && *seed >= 0 && *seed <= largest_seed) {
       settings.seed = static_cast<std::uint64_t>(*seed);
     } else {
-      throw Error(ExitCode::usage, "--set ", assignment,
-                  ": a paper's figure takes size=full or size=reduced, arithmetic=whole-bf16, bf16, tf32, fp32 or "
-                  "fp64, and seed=NUMBER");
+      throw UsageError("--set ", assignment,
+                       ": a paper's figure takes size=full or size=reduced, arithmetic=whole-bf16, bf16, tf32, fp32 or "
+                       "fp64, and seed=NUMBER");
     }
   }
   return settings;

@@ -27,7 +27,7 @@ SizePreset size_of_name(const std::string& name) {
   if (name == "column") return SizePreset::one_column;
   if (name == "page") return SizePreset::two_columns;
   if (name == "slide") return SizePreset::slide;
-  throw Error(ExitCode::usage, "--size ", name, ": choose column (85 mm), page (178 mm) or slide (16:9)");
+  throw UsageError("--size ", name, ": choose column (85 mm), page (178 mm) or slide (16:9)");
 }
 
 /// Index into all_arithmetics; -1 if the option is empty.
@@ -36,7 +36,7 @@ int arithmetic_of_name(const std::string& name) {
   for (std::size_t i = 0; i < all_arithmetics.size(); ++i) {
     if (name == name_of(all_arithmetics[i])) return static_cast<int>(i);
   }
-  throw Error(ExitCode::usage, "--arithmetic ", name, ": choose bf16, tf32, fp32 or fp64");
+  throw UsageError("--arithmetic ", name, ": choose bf16, tf32, fp32 or fp64");
 }
 
 /// Writes a figure to every given path, with `suffix` after the stem; returns the paths.
@@ -57,7 +57,7 @@ nlohmann::json write_to_paths(const Figure& figure, const PlotOptions& options, 
 /// Checks the options before the plot's long work.
 void require_path(const PlotOptions& options) {
   if (options.svg.empty() && options.pdf.empty() && options.png.empty() && options.csv.empty())
-    throw Error(ExitCode::usage, "give a file for the plot: --svg, --pdf, --png or --csv FILE");
+    throw UsageError("give a file for the plot: --svg, --pdf, --png or --csv FILE");
   for (const std::string* path : {&options.svg, &options.pdf, &options.png, &options.csv}) {
     if (!path->empty()) require_writable(*path);
   }
@@ -101,8 +101,7 @@ nlohmann::json paper_plot(const PaperPlot& plot, const PlotOptions& options, con
   require_path(options);
   PaperSettings settings = parse_paper_settings(options.start.assignments);
   if (options.number >= static_cast<int>(plot.figures))
-    throw Error(ExitCode::usage, "plot ", options.kind, " has no figure ", options.number, "; there are 0 to ",
-                plot.figures - 1);
+    throw UsageError("plot ", options.kind, " has no figure ", options.number, "; there are 0 to ", plot.figures - 1);
   train_presets(plot, settings, common, output);
   nlohmann::json written = nlohmann::json::array();
   for (std::size_t number = 0; number < plot.figures; ++number) {
@@ -214,18 +213,18 @@ bool holds_data(const Series& series) {
 const Figure& chosen_figure(const PlotKind& kind, const std::vector<Figure>& figures, const Observation& observation,
                             const PlotOptions& options, int layer) {
   if (figures.empty())
-    throw Error(ExitCode::bad_input, "plot ", options.kind, " has nothing to show of ", observation.preset, ": ",
-                kind.subtitle(observation, selection_of(options, layer)), layers_that_fit(kind, observation.model));
+    throw BadInput("plot ", options.kind, " has nothing to show of ", observation.preset, ": ",
+                   kind.subtitle(observation, selection_of(options, layer)), layers_that_fit(kind, observation.model));
   // Of a map that is compared, the difference.
   const auto place = std::ranges::find(figures, figures.front().id + "_difference", &Figure::id) - figures.begin();
   const bool is_map = options.number < 0 && std::cmp_less(place, figures.size());
   const auto number = static_cast<std::size_t>(is_map ? place : std::max(0, options.number));
   if (number >= figures.size())
-    throw Error(ExitCode::usage, "plot ", options.kind, " has no figure ", number, "; there are ", list_of(figures));
+    throw UsageError("plot ", options.kind, " has no figure ", number, "; there are ", list_of(figures));
   const Figure& figure = figures[number];
   if (std::ranges::any_of(figure.series, holds_data)) return figure;
-  throw Error(ExitCode::bad_input, "plot ", options.kind, ": ", figure.id, " is empty at step ", observation.step,
-              ": the snapshot has no curves up to there; give --preset or --recipe instead, which train to it");
+  throw BadInput("plot ", options.kind, ": ", figure.id, " is empty at step ", observation.step,
+                 ": the snapshot has no curves up to there; give --preset or --recipe instead, which train to it");
 }
 
 /// Writes the chosen figure of an observation, with that of a second one over it (null: none).
@@ -344,7 +343,7 @@ const PlotKind& plot_kind_named(const std::string& name) {
   if (const PlotKind* kind = find_plot_kind(name)) return *kind;
   std::vector<std::string> names = names_of(paper_plots(), &PaperPlot::id);
   for (const PlotKind& known : plot_kinds()) names.emplace_back(known.id);
-  throw Error(ExitCode::usage, "there is no plot \"", name, "\"", which_there_are(name, names));
+  throw UsageError("there is no plot \"", name, "\"", which_there_are(name, names));
 }
 
 nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Output& output) {
@@ -355,7 +354,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (!kind.needs_model) {
     for (const auto& [option, value] : {std::pair{"--layer", options.layer}, {"--against", options.against}}) {
       if (!value.empty())
-        throw Error(ExitCode::usage, "plot ", options.kind, " is an experiment without a model and takes no ", option);
+        throw UsageError("plot ", options.kind, " is an experiment without a model and takes no ", option);
     }
     return write_plot(kind, observation_without_model(kind, options), nullptr, options, -1, common, output);
   }
@@ -363,7 +362,7 @@ nlohmann::json plot(const PlotOptions& options, const CommonOptions& common, Out
   if (!options.snapshots.empty()) start.snapshot = options.snapshots.front();
   const SavedRun saved = starting_run(start, common, "tiny");
   if (saved.folder && options.until >= 0)
-    throw Error(ExitCode::usage, "--steps trains; --step N chooses a checkpoint of ", start.snapshot);
+    throw UsageError("--steps trains; --step N chooses a checkpoint of ", start.snapshot);
   int layer = -1;
   const Observation observation = observe_run(saved, kind, options, layer, nullptr, common, output);
   std::optional<Observation> second;

@@ -83,7 +83,7 @@ json list_sessions(const Output& output) {
 json stop_session(const std::string& name) {
   const Descriptor connection = connect_to_session(name);
   if (!connection.valid())
-    throw Error(ExitCode::bad_input, "no session " + in_quotes(name) + " runs; `afterglow session --list` lists them");
+    throw BadInput("no session " + in_quotes(name) + " runs; `afterglow session --list` lists them");
   ::kill(process_of(connection), SIGTERM);
   char piece[256];
   while (::read(connection.get(), piece, sizeof piece) > 0) {

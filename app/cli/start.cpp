@@ -69,21 +69,21 @@ void require_sound(const Recipe& changed, Recipe before) {
 
 SavedRun starting_run(const StartOptions& options, const CommonOptions& common, const std::string& fallback) {
   const int named = !options.preset.empty() + !options.recipe.empty() + !options.snapshot.empty();
-  if (named > 1) throw Error(ExitCode::usage, "give only one of --preset, --recipe and a snapshot");
+  if (named > 1) throw UsageError("give only one of --preset, --recipe and a snapshot");
   SavedRun moment;
   if (!options.snapshot.empty()) {
     moment = open_named(options.snapshot, options.step);
     if (!moment.has_weights())
-      throw Error(ExitCode::bad_input, options.snapshot,
-                  ": this file has no weights to continue from; give a snapshot (.safetensors) or the folder of a "
-                  "model, or --recipe");
+      throw BadInput(options.snapshot,
+                     ": this file has no weights to continue from; give a snapshot (.safetensors) or the folder of a "
+                     "model, or --recipe");
   }
   if (moment.snapshot) {
     const bool are_live = std::ranges::all_of(options.assignments, is_layer_setting);
     if (!are_live || options.seed >= 0)
-      throw Error(ExitCode::usage,
-                  "a snapshot continues unchanged: --set and --seed need a new run (--preset or --recipe), except for "
-                  "settings of layers such as --set layers.0.gka.r=10");
+      throw UsageError(
+          "a snapshot continues unchanged: --set and --seed need a new run (--preset or --recipe), except for "
+          "settings of layers such as --set layers.0.gka.r=10");
     of_words([&] { add_layer_settings(*moment.snapshot, options.assignments); });
   } else if (!options.recipe.empty()) {
     moment = open_saved_run(options.recipe);
@@ -108,7 +108,7 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
 std::unique_ptr<Backend> chosen_backend(const CommonOptions& common) {
   std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision)))
-    throw Error(ExitCode::usage, backend->description(), " computes in fp32 only; --precision needs --device cuda");
+    throw UsageError(backend->description(), " computes in fp32 only; --precision needs --device cuda");
   return backend;
 }
 
@@ -137,15 +137,14 @@ void take_data(nlohmann::json& task, const std::string& file) {
     with_files += (with_files.empty() ? "" : ", ") + known.kind;
     if (nlohmann::json(known.kind).dump() != kind || !task.is_object()) continue;
     const std::string path = std::filesystem::absolute(file).string();
-    if (!is_utf8(path))
-      throw Error(ExitCode::bad_input, path, ": a recipe stores names in UTF-8 only; rename the file or its folder");
+    if (!is_utf8(path)) throw BadInput(path, ": a recipe stores names in UTF-8 only; rename the file or its folder");
     const std::string content = read_file(file, largest_data);
     task["path"] = path;
     task["hash"] = hex16(checksum(std::as_bytes(std::span(content))));
     return;
   }
-  throw Error(ExitCode::usage, "task ", kind, " takes no --data; tasks that read a file are ", with_files,
-              "; `--recipe FILE.txt` takes a text with a model for it");
+  throw UsageError("task ", kind, " takes no --data; tasks that read a file are ", with_files,
+                   "; `--recipe FILE.txt` takes a text with a model for it");
 }
 
 void take_text(nlohmann::json& task, const std::string& file) {
@@ -160,7 +159,7 @@ Existing existing_files(const CommonOptions& common) {
 void require_free_name(const std::filesystem::path& file, const CommonOptions& common) {
   require_writable(file);
   if (!common.force && std::filesystem::exists(std::filesystem::symlink_status(file)))
-    throw Error(ExitCode::bad_input, file.string(), ": this file exists already; --force replaces it");
+    throw BadInput(file.string(), ": this file exists already; --force replaces it");
 }
 
 void say_notes(const SavedRun& saved, Output& output) {
@@ -182,7 +181,7 @@ SavedRun open_with_weights(const std::string& path, std::int64_t step, const std
   SavedRun saved = open_saved_run(path, step);
   if (saved.origin && use == Use::only_run) saved.origin->keep_narrow();
   if (!saved.has_weights())
-    throw Error(ExitCode::bad_input, path, ": ", need, "; give a snapshot (.safetensors) or the folder of a model");
+    throw BadInput(path, ": ", need, "; give a snapshot (.safetensors) or the folder of a model");
   set_precision(saved, common);
   say_notes(saved, output);
   return saved;
@@ -202,8 +201,7 @@ void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
-    throw Error(ExitCode::bad_input, folder.string(), ": cannot make this folder (", failed.message(),
-                "); choose another with --out");
+    throw BadInput(folder.string(), ": cannot make this folder (", failed.message(), "); choose another with --out");
   require_writable(folder / "results");
 }
 

@@ -123,13 +123,13 @@ StudyRun::StudyRun(std::string name, Inquiry inquiry, std::vector<PlannedRun> ru
     return (run.name + ".json").find(options.only) != std::string::npos;
   });
   if (wanted_.empty())
-    throw Error(ExitCode::usage, "no run of ", name_, " has ", in_quotes(options.only), " in its name, such as ",
-                runs_.front().name);
+    throw UsageError("no run of ", name_, " has ", in_quotes(options.only), " in its name, such as ",
+                     runs_.front().name);
   if (options.shard.empty()) return;
   char rest = 0;
   const int read = std::sscanf(options.shard.c_str(), "%zu/%zu%c", &shard_, &shards_, &rest);
   if (read != 2 || shard_ < 1 || shard_ > shards_)
-    throw Error(ExitCode::usage, "--shard ", options.shard, ": expected i/n with i from 1 to n, such as 3/16");
+    throw UsageError("--shard ", options.shard, ": expected i/n with i from 1 to n, such as 3/16");
 }
 
 bool StudyRun::list() const {
@@ -154,8 +154,8 @@ void StudyRun::require_own_folder() const {
                                     [](const fs::directory_entry& entry) { return is_temporary(entry.path()); });
   for (const PlannedRun& run : runs_) {
     if (fs::exists(folder_->result_file(run)) && !folder_->read(run))
-      throw Error(ExitCode::bad_input, folder_->result_file(run).string(),
-                  " contains a run with other settings; choose another --out, or replace it with --force");
+      throw BadInput(folder_->result_file(run).string(),
+                     " contains a run with other settings; choose another --out, or replace it with --force");
     is_own = is_own || folder_->knows(run);
   }
   if (!is_own)

@@ -20,8 +20,7 @@ std::vector<SweepAxis> axes_of(const SweepOptions& options, const Recipe& recipe
   for (const std::string& text : options.axes) axes.push_back(parse_axis(text));
   if (options.seeds > 0) axes.push_back(seed_axis(recipe, options.seeds));
   if (axes.empty())
-    throw Error(ExitCode::usage,
-                "a sweep needs axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or --seeds 3");
+    throw UsageError("a sweep needs axes; give --axis, such as --axis learning_rate=log:1e-4:1e-2:8, or --seeds 3");
   return axes;
 }
 
@@ -41,7 +40,7 @@ nlohmann::json rows_of(const SweepView& sweep) {
 
 nlohmann::json sweep(const SweepOptions& options, const CommonOptions& common, Output& output) {
   const SavedRun start = starting_run(options.start, common, "tiny");
-  if (start.snapshot) throw Error(ExitCode::usage, "a sweep begins at step 0; give --preset or --recipe");
+  if (start.snapshot) throw UsageError("a sweep begins at step 0; give --preset or --recipe");
   const Recipe& recipe = start.recipe;
   ParameterStore declared;
   const Inquiry inquiry = sweep_inquiry(make_objective(recipe, declared)->measures(), options.enough);

@@ -52,7 +52,7 @@ Table sized_table(TableOptions& options) {
   std::erase(options.assignments, "size=full");
   for (const auto& [size, make] : {std::pair{"size=small", named.small}, {"size=large", named.large}}) {
     if (std::erase(options.assignments, size) == 0) continue;
-    if (!make) throw Error(ExitCode::usage, "table ", named.name, " does not exist in this size; leave ", size, " out");
+    if (!make) throw UsageError("table ", named.name, " does not exist in this size; leave ", size, " out");
     return make();
   }
   return named;

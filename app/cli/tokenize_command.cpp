@@ -29,8 +29,7 @@ void print_lines(const Tokenizer& tokenizer, const std::string& path, bool has_s
   std::string line;
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
     const json text = json::parse(line, nullptr, false);
-    if (!text.is_string())
-      throw Error(ExitCode::bad_input, path, ", line ", number, ": this is no JSON string; write \"..\"");
+    if (!text.is_string()) throw BadInput(path, ", line ", number, ": this is no JSON string; write \"..\"");
     print(tokenized(tokenizer, text, has_special));
   }
 }
@@ -50,7 +49,7 @@ json tokenize(const TokenizeOptions& options, const CommonOptions&, Output& outp
     return nullptr;
   }
   const std::optional<std::string> text = options.text.read();
-  if (!text) throw Error(ExitCode::usage, "tokenize needs a text: give --text T, --text-file F, or --json-lines F");
+  if (!text) throw UsageError("tokenize needs a text: give --text T, --text-file F, or --json-lines F");
   json result = tokenized(tokenizer, *text, options.has_special);
   if (!output.json) print(result);
   return result;

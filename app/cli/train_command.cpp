@@ -73,8 +73,7 @@ fs::path make_figure_folder(const fs::path& out, const std::string& stem, bool f
     if (fs::create_directory(folder, failed)) return folder;
     const fs::file_status there = fs::symlink_status(folder, failed);
     if (force && fs::is_directory(there)) return folder;
-    if (!fs::exists(there))
-      throw Error(ExitCode::bad_input, folder.string(), ": cannot make this folder; choose another with --out");
+    if (!fs::exists(there)) throw BadInput(folder.string(), ": cannot make this folder; choose another with --out");
   }
 }
 

@@ -63,7 +63,7 @@ json grade(const GradeOptions& options, const CommonOptions& common, Output& out
                   verdict.holds ? "" : " (" + verdict.why + ")");
     }
   }
-  if (goals.empty()) throw Error(ExitCode::bad_input, options.lesson, ": this lesson has no goals");
+  if (goals.empty()) throw BadInput(options.lesson, ": this lesson has no goals");
   const std::string text = std::to_string(reached) + " of " + std::to_string(goals.size()) + " goals, with " +
                            std::to_string(changes) + (changes == 1 ? " change" : " changes");
   output.line(text);

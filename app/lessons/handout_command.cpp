@@ -320,7 +320,7 @@ bool is_lesson(const std::string& word) {
 json handout(const HandoutOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
   if (options.pdf.empty() && options.html.empty())
-    throw Error(ExitCode::usage, "give a file for the handout: --pdf FILE or --html FILE");
+    throw UsageError("give a file for the handout: --pdf FILE or --html FILE");
   for (const std::filesystem::path& file : {options.pdf, options.html}) {
     if (!file.empty()) require_writable(file);
   }

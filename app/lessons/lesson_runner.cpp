@@ -64,8 +64,8 @@ void require_known_panels(const Lesson& lesson, const std::vector<std::string>& 
   const auto require = [](const LessonLine& line, const std::string& name, const std::vector<std::string>& names,
                           const std::string& what) {
     if (std::ranges::find(names, name) != names.end()) return;
-    throw Error(ExitCode::bad_input, line.place, ": there is no ", what, " ", in_quotes(name),
-                did_you_mean(name, names), "; `afterglow info` lists them");
+    throw BadInput(line.place, ": there is no ", what, " ", in_quotes(name), did_you_mean(name, names),
+                   "; `afterglow info` lists them");
   };
   for (const LessonStep& step : lesson.steps) {
     for (const LessonLine& line : step.lines) {
@@ -126,8 +126,8 @@ Quantity LessonRunner::number_now(const std::string& name) {
   const std::optional<Quantity> found = find_number(name, now, selection_, curves_);
   if (found) return *found;
   std::vector<std::string> names = names_of(all_numbers(now, selection_, curves_), &NamedNumber::name);
-  throw Error(ExitCode::bad_input, "there is no number ", in_quotes(name), " at step ", now.step,
-              did_you_mean(name, names), "; `afterglow check --names` lists them");
+  throw BadInput("there is no number ", in_quotes(name), " at step ", now.step, did_you_mean(name, names),
+                 "; `afterglow check --names` lists them");
 }
 
 void LessonRunner::keep_moment(const std::string& at) {

@@ -76,14 +76,14 @@ std::unique_ptr<Ranks> started_ranks() {
   const int count = started_processes();
   if (count < 2) return nullptr;
   if (count > shard_count || !std::has_single_bit(static_cast<unsigned>(count)))
-    throw Error(ExitCode::usage, count, " processes cannot share a batch of ", shard_count,
-                " parts; start 1, 2, 4 or 8", advice_for_one());
+    throw UsageError(count, " processes cannot share a batch of ", shard_count, " parts; start 1, 2, 4 or 8",
+                     advice_for_one());
   std::unique_ptr<Ranks> ranks = load();
   // Each would train the whole run, and all would write the same files.
   if (ranks->size() != count)
-    throw Error(ExitCode::usage, count, " processes were started together, but the MPI that this ",
-                "program was built with sees ", ranks->size(),
-                "; start them with that MPI's own mpirun, or with srun --mpi=pmix", advice_for_one());
+    throw UsageError(count, " processes were started together, but the MPI that this ", "program was built with sees ",
+                     ranks->size(), "; start them with that MPI's own mpirun, or with srun --mpi=pmix",
+                     advice_for_one());
   return ranks;
 }
 

@@ -145,7 +145,7 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
   for (const Shell& known : shells) {
     if (shell == known.name) return known.script(words_of(app));
   }
-  throw Error(ExitCode::usage, "there is no completion for \"", shell, "\"; there is ", joined(known_shells(), ", "));
+  throw UsageError("there is no completion for \"", shell, "\"; there is ", joined(known_shells(), ", "));
 }
 
 }  // namespace afterglow

@@ -23,8 +23,7 @@ Script::Script(const std::string& path) : Script(read_json(path), path) {}
 
 Script::Script(const nlohmann::json& file, const std::string& where) {
   const nlohmann::json& list = file.is_object() && file.contains("commands") ? file["commands"] : file;
-  if (!list.is_array())
-    throw Error(ExitCode::bad_input, where + ": a script is a list of commands, or an object with \"commands\"");
+  if (!list.is_array()) throw BadInput(where + ": a script is a list of commands, or an object with \"commands\"");
   for (const nlohmann::json& value : list)
     lines_.push_back(read_line(value, where + ", command " + std::to_string(lines_.size())));
 }

@@ -92,7 +92,7 @@ std::filesystem::path settings_path(bool is_portable) { return settings_folder(i
 WindowSettings parse_settings(std::string_view text, const std::string& where) {
   constexpr JsonLimits limits{longest_file, 16};
   const json object = parse_json(text, where, limits);
-  if (!object.is_object()) throw Error(ExitCode::bad_input, where + " contains no object");
+  if (!object.is_object()) throw BadInput(where + " contains no object");
   WindowSettings settings;
   for (const char* theme : {"dark", "light", "projector"}) {
     if (object.value("theme", json()) == theme) settings.theme = theme;

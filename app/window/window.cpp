@@ -47,7 +47,7 @@ std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
   } else if (!options.on.empty()) {
     const std::size_t colon = options.on.find(':');
     const std::string folder = colon == std::string::npos ? "." : options.on.substr(colon + 1);
-    if (folder.find('\'') != std::string::npos) throw Error(ExitCode::usage, "--on: the folder's name has a quote");
+    if (folder.find('\'') != std::string::npos) throw UsageError("--on: the folder's name has a quote");
     remote.words = {"ssh", "-T", "--", options.on.substr(0, colon),
                     "cd '" + folder + "' && exec sh -c 'PATH=" + unpacked + "/bin:$PATH; exec " + session + "'"};
   }

@@ -142,7 +142,7 @@ WindowSize wanted_size(const WindowOptions& options, const WindowSettings& setti
   WindowSize size{settings.width, settings.height};
   if (!options.size.empty() && (std::sscanf(options.size.c_str(), "%dx%d", &size.width, &size.height) != 2 ||
                                 size.width < 320 || size.height < 240 || size.width > 16384 || size.height > 16384)) {
-    throw Error(ExitCode::usage, "--size " + options.size + ": give width and height such as 1600x1000");
+    throw UsageError("--size " + options.size + ": give width and height such as 1600x1000");
   }
   return size;
 }

@@ -41,8 +41,7 @@ using Advice = std::map<int, std::string>;
                       {EISDIR, "it is a folder; give the name of a file"},
                       {ENXIO, "it is a pipe that nothing reads; give the name of a file"},
                       {ENAMETOOLONG, "the name is too long; choose a shorter one"}};
-  if (const auto known = advice.find(error); known != advice.end())
-    throw Error(ExitCode::bad_input, head + known->second);
+  if (const auto known = advice.find(error); known != advice.end()) throw BadInput(head + known->second);
   throw Error(ExitCode::failure, head, system_text(error), "; check the disk or choose another folder");
 }
 
@@ -181,7 +180,7 @@ struct Place {
 /// Throws for names that no file can have.
 Place look_at(const fs::path& path) {
   refuse_nul(path);
-  if (path.empty()) throw Error(ExitCode::bad_input, "cannot write: no file name was given; give one");
+  if (path.empty()) throw BadInput("cannot write: no file name was given; give one");
   if (!path.has_filename()) throw_path_error(EISDIR, path);
   struct stat info {};
   Place place;
@@ -202,9 +201,9 @@ void refuse_to_leave(const fs::path& path, const Place& place) {
   std::error_code ignored;
   if (!fs::is_symlink(fs::symlink_status(path, ignored))) return;
   if (place.exists && place.target.parent_path() == fs::canonical(folder_of(path), ignored)) return;
-  throw Error(ExitCode::bad_input, "cannot write ", path.string(), ": it is a symbolic link to ",
-              fs::read_symlink(path, ignored).string(),
-              ", which lies elsewhere; remove the link or choose another name");
+  throw BadInput("cannot write ", path.string(), ": it is a symbolic link to ",
+                 fs::read_symlink(path, ignored).string(),
+                 ", which lies elsewhere; remove the link or choose another name");
 }
 
 }  // namespace
@@ -214,7 +213,7 @@ void refuse_nul(const fs::path& path) {
   if (shown.find('\0') == std::string::npos) return;
   for (std::size_t at = shown.find('\0'); at != std::string::npos; at = shown.find('\0', at))
     shown.replace(at, 1, "\\0");
-  throw Error(ExitCode::bad_input, "cannot write ", shown, ": the name holds a NUL character; choose another name");
+  throw BadInput("cannot write ", shown, ": the name holds a NUL character; choose another name");
 }
 
 fs::path write_file_atomically(const fs::path& path, std::span<const ByteSpan> pieces, Existing existing) {
@@ -255,7 +254,7 @@ fs::path write_file_atomically(const fs::path& path, std::string_view bytes, Exi
 }
 
 void refuse_file(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": ", what);
+  throw BadInput("cannot read ", path.string(), ": ", what);
 }
 
 void refuse_missing_file(const fs::path& path) {
@@ -273,8 +272,7 @@ std::string read_file(const fs::path& path, std::size_t max_bytes) {
   for (;;) {  // to the end of the data: pipes have no size, and a file may grow during the read
     const ssize_t count = ::read(file.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0)
-      throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": ", system_text(errno), "; check the disk");
+    if (count < 0) throw BadInput("cannot read ", path.string(), ": ", system_text(errno), "; check the disk");
     if (count == 0 && content.starts_with(lfs_pointer)) refuse_lfs_pointer(path);
     if (count == 0) return content;
     if (static_cast<std::size_t>(count) > max_bytes - content.size()) throw_too_large(path, max_bytes);

@@ -10,8 +10,8 @@ namespace afterglow {
 
 Bytes part_of(Bytes bytes, std::uint64_t offset, std::uint64_t count, const std::string& where) {
   if (offset > bytes.size() || count > bytes.size() - offset)
-    throw Error(ExitCode::bad_input, where, ": ", count, " bytes are named from ", offset, " on, and there are ",
-                bytes.size(), "; get or write the file again");
+    throw BadInput(where, ": ", count, " bytes are named from ", offset, " on, and there are ", bytes.size(),
+                   "; get or write the file again");
   return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count));
 }
 

@@ -47,8 +47,8 @@ std::optional<Claim> Claim::take(const std::filesystem::path& path) {
   for (;;) {
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!file.valid())
-      throw Error(ExitCode::bad_input, "cannot write ", path.string(), ": ", std::generic_category().message(errno),
-                  "; choose another folder");
+      throw BadInput("cannot write ", path.string(), ": ", std::generic_category().message(errno),
+                     "; choose another folder");
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
     // Its last holder may have removed the file in the meantime; the lock of a removed file excludes no other process.
     struct stat opened {};

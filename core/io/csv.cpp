@@ -18,7 +18,7 @@ namespace {
 
 template <class... What>
 [[noreturn]] void refuse_line(const std::string& where, std::size_t line, const What&... what) {
-  throw Error(ExitCode::bad_input, where, ", line ", line, ": ", what...);
+  throw BadInput(where, ", line ", line, ": ", what...);
 }
 
 /// The first of tab, semicolon, bar and comma that occurs outside of quotes in both of the first two lines.
@@ -71,8 +71,7 @@ class CsvParser {
     while (!at_end() && at_line_end()) end_line();
     find_separator();
     if (only_blank_lines_left())
-      throw Error(ExitCode::bad_input, where_,
-                  " is empty; a header line with the names of the columns should be there");
+      throw BadInput(where_, " is empty; a header line with the names of the columns should be there");
     read_header();
     while (!only_blank_lines_left()) {
       const std::size_t line = line_, first = table_.cells_.size();
@@ -223,9 +222,9 @@ class CsvParser {
 
 CsvTable parse_csv(std::string text, const std::string& where) {
   if (text.size() > std::numeric_limits<std::uint32_t>::max())
-    throw Error(ExitCode::bad_input, where, " holds more than 4 GiB; split it");
+    throw BadInput(where, " holds more than 4 GiB; split it");
   if (text.find('\0') != std::string::npos)
-    throw Error(ExitCode::bad_input, where, " holds zero bytes, so it is no CSV text; save it as CSV in UTF-8");
+    throw BadInput(where, " holds zero bytes, so it is no CSV text; save it as CSV in UTF-8");
   CsvTable table;
   table.where_ = where;
   table.text_ = std::move(text);
@@ -241,8 +240,7 @@ std::string_view CsvTable::text(std::size_t row, std::size_t column) const {
 std::size_t CsvTable::column(std::string_view name) const {
   const auto found = std::ranges::find(names_, name);
   if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
-  throw Error(ExitCode::bad_input, where_, " has no column ", in_quotes(name), " among its ", columns(),
-              did_you_mean(name, names_));
+  throw BadInput(where_, " has no column ", in_quotes(name), " among its ", columns(), did_you_mean(name, names_));
 }
 
 std::optional<double> CsvTable::number_in(std::string_view cell) const {

@@ -1,4 +1,4 @@
-// The only exception of the project: what happened, where, and what to do, with the exit code of the command line.
+// The exceptions of the project: what happened, where, and what to do, with the exit code of the command line.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -46,6 +46,18 @@ class Error : public std::runtime_error {
 
  private:
   ExitCode code_;
+};
+
+/// An Error(bad_input) of these parts.
+struct BadInput : Error {
+  template <class... Parts>
+  explicit BadInput(const Parts&... parts) : Error(ExitCode::bad_input, parts...) {}
+};
+
+/// An Error(usage) of these parts.
+struct UsageError : Error {
+  template <class... Parts>
+  explicit UsageError(const Parts&... parts) : Error(ExitCode::usage, parts...) {}
 };
 
 }  // namespace afterglow

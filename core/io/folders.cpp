@@ -132,14 +132,12 @@ void ensure_folder(const fs::path& folder) {
     std::error_code ignored;
     if (fs::is_directory(so_far, ignored)) continue;
     if (::mkdir(so_far.c_str(), 0700) == 0 || errno == EEXIST) continue;
-    throw Error(ExitCode::bad_input, "cannot create the folder ", so_far.string(), ": ",
-                std::generic_category().message(errno),
-                "; nothing is kept there until it can be (the program runs on)");
+    throw BadInput("cannot create the folder ", so_far.string(), ": ", std::generic_category().message(errno),
+                   "; nothing is kept there until it can be (the program runs on)");
   }
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
-    throw Error(ExitCode::bad_input, folder.string(),
-                " is a file where a folder should be; move it away (the program runs on)");
+    throw BadInput(folder.string(), " is a file where a folder should be; move it away (the program runs on)");
 }
 
 }  // namespace afterglow

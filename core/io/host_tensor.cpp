@@ -138,8 +138,8 @@ void convert(StoredType type, std::span<const std::byte> bytes, std::span<std::u
 std::vector<std::int64_t> to_integers(const HostTensor& tensor) {
   if (tensor.type == StoredType::f16 || tensor.type == StoredType::bf16 || tensor.type == StoredType::f32 ||
       tensor.type == StoredType::f64) {
-    throw Error(ExitCode::bad_input, "tensor '", tensor.name, "' holds ", name_of(tensor.type),
-                " where whole numbers (BOOL, U8, I32 or I64) are expected; store it as such");
+    throw BadInput("tensor '", tensor.name, "' holds ", name_of(tensor.type),
+                   " where whole numbers (BOOL, U8, I32 or I64) are expected; store it as such");
   }
   return to_numbers<std::int64_t>(tensor);
 }

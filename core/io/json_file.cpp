@@ -38,8 +38,8 @@ void check_depth(std::string_view text, const std::string& where, int limit) {
     } else if (c == '"') {
       in_string = !in_string;
     } else if (!in_string && (c == '[' || c == '{') && ++depth > limit) {
-      throw Error(ExitCode::bad_input, place_of(text, i, where), ": more than ", limit,
-                  " lists and objects inside each other; make it flatter");
+      throw BadInput(place_of(text, i, where), ": more than ", limit,
+                     " lists and objects inside each other; make it flatter");
     } else if (!in_string && (c == ']' || c == '}')) {
       --depth;
     }
@@ -66,8 +66,8 @@ class DuplicateFinder {
     if (event == Json::parse_event_t::object_start) objects_.emplace_back();
     if (event == Json::parse_event_t::object_end) objects_.pop_back();
     if (event == Json::parse_event_t::key && !objects_.back().insert(parsed.get<std::string>()).second)
-      throw Error(ExitCode::bad_input, where_, ": field ", in_quotes(parsed.get_ref<const std::string&>()),
-                  " is there twice in one object; remove one");
+      throw BadInput(where_, ": field ", in_quotes(parsed.get_ref<const std::string&>()),
+                     " is there twice in one object; remove one");
     return true;
   }
 
@@ -85,20 +85,19 @@ std::string shown(const Json& value) {
 
 [[noreturn]] void refuse(const std::string& where, const std::string& key, const Json& value,
                          const std::string& expected) {
-  throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(value), " where ", expected,
-              " should be; change it");
+  throw BadInput(where, ": field '", key, "' is ", shown(value), " where ", expected, " should be; change it");
 }
 
 /// The field, or nullptr where the fallback applies.
 const Json* field_of(const Json& object, const std::string& key, bool has_fallback, const std::string& where) {
   if (!object.is_object())
-    throw Error(ExitCode::bad_input, where, ": ", shown(object), " where an object with fields should be; change it");
+    throw BadInput(where, ": ", shown(object), " where an object with fields should be; change it");
   const auto found = object.find(key);
   if (found != object.end()) return &*found;
   if (has_fallback) return nullptr;
   std::vector<std::string> present;
   for (const auto& item : object.items()) present.push_back(item.key());
-  throw Error(ExitCode::bad_input, where, ": field '", key, "' is missing; add it", did_you_mean(key, present));
+  throw BadInput(where, ": field '", key, "' is missing; add it", did_you_mean(key, present));
 }
 
 std::string range_of(const std::string& kind, const std::string& min, const std::string& max, bool has_min,
@@ -183,17 +182,17 @@ std::string with_json_numbers(const std::string& text) {
 
 Json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
-    throw Error(ExitCode::bad_input, where, " holds more than the ",
-                bytes_text(static_cast<std::int64_t>(limits.bytes)), " that are read here; choose a smaller file");
+    throw BadInput(where, " holds more than the ", bytes_text(static_cast<std::int64_t>(limits.bytes)),
+                   " that are read here; choose a smaller file");
   check_depth(text, where, limits.depth);
   try {
     DuplicateFinder finder(where);
     return Json::parse(text.begin(), text.end(), std::ref(finder));
   } catch (const Json::parse_error& error) {
-    throw Error(ExitCode::bad_input, place_of(text, error.byte > 0 ? error.byte - 1 : 0, where),
-                ": this is not JSON: ", reason_of(error), "; correct it there");
+    throw BadInput(place_of(text, error.byte > 0 ? error.byte - 1 : 0, where), ": this is not JSON: ", reason_of(error),
+                   "; correct it there");
   } catch (const Json::exception& error) {
-    throw Error(ExitCode::bad_input, where, ": ", reason_of(error), "; correct it");
+    throw BadInput(where, ": ", reason_of(error), "; correct it");
   }
 }
 
@@ -262,16 +261,15 @@ std::string get_choice(const Json& object, const std::string& key, const std::ve
   if (std::ranges::find(allowed, word) != allowed.end()) return word;
   std::string list;
   for (const std::string& choice : allowed) list += (list.empty() ? "'" : ", '") + choice + "'";
-  throw Error(ExitCode::bad_input, where, ": field '", key, "' is ", shown(*field), " where one of ", list,
-              " should be", did_you_mean(word, allowed));
+  throw BadInput(where, ": field '", key, "' is ", shown(*field), " where one of ", list, " should be",
+                 did_you_mean(word, allowed));
 }
 
 void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known, const std::string& where) {
-  if (!object.is_object()) throw Error(ExitCode::bad_input, where, ": expected an object with fields in braces");
+  if (!object.is_object()) throw BadInput(where, ": expected an object with fields in braces");
   for (const auto& item : object.items()) {
     if (std::ranges::find(known, item.key()) != known.end()) continue;
-    throw Error(ExitCode::bad_input, where, ": there is no field ", in_quotes(item.key()),
-                which_there_are(item.key(), known));
+    throw BadInput(where, ": there is no field ", in_quotes(item.key()), which_there_are(item.key(), known));
   }
 }
 

@@ -91,7 +91,7 @@ class JsonFields {
   /// Throws Error(bad_input) of parts as `concat` takes them, after the name of the object.
   template <class... Problem>
   [[noreturn]] void refuse(const Problem&... problem) const {
-    throw Error(ExitCode::bad_input, where_, problem...);
+    throw BadInput(where_, problem...);
   }
   const std::string& where() const { return where_; }
 

@@ -84,17 +84,16 @@ const HostTensor* TensorFile::find(std::string_view name) const { return find_by
 const HostTensor& require_tensor(const TensorFile& file, std::string_view name, std::string_view where) {
   if (const HostTensor* tensor = file.find(name)) return *tensor;
   if (const auto other = file.unread.find(std::string(name)); other != file.unread.end())
-    throw Error(ExitCode::bad_input, where, ": the type ", in_quotes(other->second), " of tensor ", in_quotes(name),
-                " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
+    throw BadInput(where, ": the type ", in_quotes(other->second), " of tensor ", in_quotes(name),
+                   " is not one of BOOL, U8, F16, BF16, I32, F32, F64, I64; convert it first");
   std::vector<std::string> names = names_of(file.tensors, &HostTensor::name);
-  throw Error(ExitCode::bad_input, where, " holds no tensor '", name, "' among its ", names.size(),
-              did_you_mean(name, names));
+  throw BadInput(where, " holds no tensor '", name, "' among its ", names.size(), did_you_mean(name, names));
 }
 
 TensorFile read_safetensors(const fs::path& path) {
   const std::uint64_t file_bytes = size_for_reading(path);
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw Error(ExitCode::bad_input, "cannot read ", path.string(), ": no permission; change it");
+  if (!stream) throw BadInput("cannot read ", path.string(), ": no permission; change it");
   Header header = read_header(stream, file_bytes, path);
   TensorFile file;
   file.metadata = std::move(header.metadata);

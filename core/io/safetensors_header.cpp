@@ -29,8 +29,7 @@ constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the forma
 
 template <class... What>
 [[noreturn]] void refuse(const std::string& where, const What&... what) {
-  throw Error(ExitCode::bad_input, "cannot read ", where, ": ", what...,
-              "; the file is damaged, get or write it again");
+  throw BadInput("cannot read ", where, ": ", what..., "; the file is damaged, get or write it again");
 }
 
 /// A value as a message names what was found.

@@ -69,8 +69,7 @@ void add_records(const std::vector<Record>& records, const std::string& where, T
       if (name != by) log.add(name, has_step ? step->second : static_cast<double>(i + 1), value);
     }
   }
-  if (unread > 0 && unread == records.size())
-    throw Error(ExitCode::bad_input, where, ": it holds no records of numbers");
+  if (unread > 0 && unread == records.size()) throw BadInput(where, ": it holds no records of numbers");
   if (unread > 0)
     log.notes.push_back(where + ": " + std::to_string(unread) + " records without step or numbers are left out");
   if (!records.empty() && rank_of(by) >= 8)

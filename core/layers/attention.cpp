@@ -38,7 +38,7 @@ void read_scaling(const nlohmann::json& config, const std::string& where, Rotary
   rates.low = get_number(config, "low", std::nullopt, 0, 1e9, where);
   rates.high = get_number(config, "high", std::nullopt, 0, 1e9, where);
   if (type == "llama3") rates.original = get_number(config, "original", std::nullopt, 1, 1e12, where);
-  if (!(rates.high > rates.low)) throw Error(ExitCode::bad_input, where, ": high must be more than low; change one");
+  if (!(rates.high > rates.low)) throw BadInput(where, ": high must be more than low; change one");
 }
 
 struct AttentionConfig : JsonFields {

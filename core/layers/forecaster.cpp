@@ -267,8 +267,7 @@ class ForecasterSubject final : public FileSubject {
     const std::vector<double> rows = run.numbers("history", {FileRun::any, config_.width});
     const std::int64_t count = run.shape_of("history")[0];
     if (count > config_.memory.depth)
-      throw Error(ExitCode::bad_input, "spectral_memory: history has ", count,
-                  " rows, more than memory_depth; raise memory_depth");
+      throw BadInput("spectral_memory: history has ", count, " rows, more than memory_depth; raise memory_depth");
     memory.assign(rows, count);
     memory.refresh(run.tape().backend(), run.dtype());
     const ForecastPass pass = model_.forward(run.tape(), x, {});

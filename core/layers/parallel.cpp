@@ -134,15 +134,15 @@ std::unique_ptr<Layer> make_parallel(const nlohmann::json& config, const Paramet
   refuse_unknown_keys(config, {"d", "parts"}, where);
   const std::int64_t width = get_integer(config, "d", std::nullopt, 1, 65536, where);
   if (!config.contains("parts") || !config["parts"].is_array() || config["parts"].empty())
-    throw Error(ExitCode::bad_input, "parallel.parts: expected a list of layers such as [{\"kind\": \"attention\"}]");
+    throw BadInput("parallel.parts: expected a list of layers such as [{\"kind\": \"attention\"}]");
   std::vector<Part> parts;
   std::set<std::string> kinds;
   for (nlohmann::json part : config["parts"]) {
     const std::string kind = get_string(part, "kind", std::nullopt, where + ".parts");
     const LayerKind* known = find_layer_kind(kind);
     if (known != nullptr && (!known->mixes_tokens || known->whole_block || kind == where || !kinds.insert(kind).second))
-      throw Error(ExitCode::bad_input, "parallel.parts: ", kind,
-                  " mixes no tokens, is a whole block or is listed twice; take token mixers of different kinds");
+      throw BadInput("parallel.parts: ", kind,
+                     " mixes no tokens, is a whole block or is listed twice; take token mixers of different kinds");
     Part own;
     own.input_scale = get_number(part, "input_scale", 1.0, -1e6, 1e6, where);
     own.output_scale = get_number(part, "output_scale", 1.0, -1e6, 1e6, where);
@@ -161,7 +161,7 @@ std::unique_ptr<Layer> make_shared_block(const nlohmann::json& config, const Par
       "shared_weights." + std::to_string(get_integer(config, "block", 0, 0, max_shared_blocks, where)));
   for (const char* field : {"attention", "mlp", "mixer"}) {
     if (!config.contains(field) || !config[field].is_object())
-      throw Error(ExitCode::bad_input, where, ".", field, ": expected a layer such as {\"kind\": \"mamba2\"}");
+      throw BadInput(where, ".", field, ": expected a layer such as {\"kind\": \"mamba2\"}");
   }
   nlohmann::json attention = config["attention"];
   attention["d_out"] = width;
@@ -170,8 +170,7 @@ std::unique_ptr<Layer> make_shared_block(const nlohmann::json& config, const Par
   std::unique_ptr<Layer> mlp = make_part(config["mlp"], width, shared);
   parts.push_back({make_part(config["mixer"], width, parameters)});
   if (parts[0].layer->kind() == parts[1].layer->kind() || mixes_tokens(mlp->kind()))
-    throw Error(ExitCode::bad_input, where,
-                ": attention and mixer must be of two kinds, and the mlp must mix no tokens");
+    throw BadInput(where, ": attention and mixer must be of two kinds, and the mlp must mix no tokens");
   return std::make_unique<SharedBlock>(std::move(parts), std::move(mlp), width,
                                        get_number(config, "norm_eps", 1e-5, 0.0, 1.0, where), shared, parameters);
 }

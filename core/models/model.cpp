@@ -65,8 +65,7 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
   if (config.contains("retrieval")) {
     add_retrieval(config, where + ".retrieval", root);
   } else if (!config.contains("blocks") || !config["blocks"].is_array()) {
-    throw Error(ExitCode::bad_input,
-                "model.blocks: expected a list of blocks such as {\"mixer\": {\"kind\": \"ska\"}}");
+    throw BadInput("model.blocks: expected a list of blocks such as {\"mixer\": {\"kind\": \"ska\"}}");
   }
   int block = 0;
   for (const json& entry : config.value("blocks", json::array())) {
@@ -76,8 +75,8 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
     const double output_scale = get_number(entry, "output_scale", 1.0, -1e6, 1e6, here);
     const std::int64_t repeat = get_integer(entry, "repeat", 1, 1, max_blocks, here);
     if (block + repeat > max_blocks)
-      throw Error(ExitCode::bad_input, here, ": with it there are ", block + repeat, " blocks, and the most is ",
-                  max_blocks, "; make \"repeat\" smaller");
+      throw BadInput(here, ": with it there are ", block + repeat, " blocks, and the most is ", max_blocks,
+                     "; make \"repeat\" smaller");
     for (std::int64_t i = 0; i < repeat; ++i, ++block) {
       for (const char* role : {"mixer", "mlp"}) {
         if (!entry.contains(role)) continue;
@@ -86,8 +85,8 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
         branch.output_scale = output_scale;
         if (entry.contains("blend") && role == std::string_view("mixer")) add_blend(branch, entry, here, root);
         if (branch.norm == nullptr && (behind || output_scale != 1))
-          throw Error(ExitCode::bad_input, here, ".", role, ": a ", branch.layer->kind(),
-                      " has its own norm and residual; take out norm and output_scale");
+          throw BadInput(here, ".", role, ": a ", branch.layer->kind(),
+                         " has its own norm and residual; take out norm and output_scale");
       }
     }
   }
@@ -99,20 +98,19 @@ Model::Model(const json& config, ParameterStore& store) : store_(&store) {
 
 void Model::add_blend(Branch& branch, const json& entry, const std::string& here, const ParameterScope& root) {
   if (branch.norm == nullptr || branch.norm_behind || branch.output_scale != 1)
-    throw Error(ExitCode::bad_input, here, ": a mixer is blended behind a norm in front of it; take out blend");
+    throw BadInput(here, ": a mixer is blended behind a norm in front of it; take out blend");
   const ParameterScope scope = root.scope("layers." + std::to_string(branch.block));
   branch.blend_weight = &scope.add("blend.weight", {width_, width_}, zeros());
   branch.blend_bias = &scope.add("blend.bias", {width_}, constant(get_number(entry, "blend", -2.0, -20.0, 20.0, here)));
 }
 
 void Model::add_retrieval(const json& config, const std::string& where, const ParameterScope& root) {
-  if (config.contains("blocks"))
-    throw Error(ExitCode::bad_input, where, ": this network is its own list of blocks; take \"blocks\" out");
+  if (config.contains("blocks")) throw BadInput(where, ": this network is its own list of blocks; take \"blocks\" out");
   refuse_unknown_keys(config["retrieval"], {"tokens", "jumps", "beta", "source", "leak"}, where);
   RetrievalNetwork network = parse_retrieval_network(config["retrieval"], {}, where);
   if (width_ < network.width)
-    throw Error(ExitCode::bad_input, "model.d_model: ", where, " needs at least ", network.width,
-                " channels, and there are ", width_, "; make it larger");
+    throw BadInput("model.d_model: ", where, " needs at least ", network.width, " channels, and there are ", width_,
+                   "; make it larger");
   network.width = static_cast<int>(width_);
   int place = 0;
   for (const WrittenBlock& written : retrieval_blocks(network)) {
@@ -135,7 +133,7 @@ void Model::add_memory(const json& config, const std::string& where, const Param
 Branch& Model::add_branch(const json& config, const std::string& where, int block, const char* role,
                           const ParameterScope& root) {
   if (!config.is_object() || !config.contains("kind") || !config["kind"].is_string())
-    throw Error(ExitCode::bad_input, where, ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
+    throw BadInput(where, ": expected an object with a \"kind\", such as {\"kind\": \"ska\"}");
   json filled = config;
   const std::string kind = filled["kind"].get<std::string>();
   filled.erase("kind");
@@ -221,9 +219,9 @@ Model::Stream Model::run_branches(Tape& tape, Stream stream, std::size_t first, 
 
 Var Model::with_embedding(Tape& tape, const Var& x) const {
   if (!embedded_.defined())
-    throw Error(ExitCode::bad_input,
-                "a shared block reads the embedding again, which a pass that begins at a later layer does not have: "
-                "this analysis cannot be computed for a model with shared blocks");
+    throw BadInput(
+        "a shared block reads the embedding again, which a pass that begins at a later layer does not have: "
+        "this analysis cannot be computed for a model with shared blocks");
   return join_columns(tape, std::array{x, embedded_});
 }
 
@@ -237,8 +235,8 @@ Var Model::look_up(Tape& tape, const Tensor& tokens) const {
 Var Model::embed(Tape& tape, const Tensor& tokens, const DropoutSource& dropped) {
   if (!memory_) return look_up(tape, tokens);
   if (tokens.shape[1] <= places())
-    throw Error(ExitCode::bad_input, "a sequence of ", tokens.shape[1], " tokens leaves nothing behind ", places(),
-                " memory tokens; make it longer");
+    throw BadInput("a sequence of ", tokens.shape[1], " tokens leaves nothing behind ", places(),
+                   " memory tokens; make it longer");
   return prepend_tokens(tape, memory_->memory_tokens(tape, dropped, 0), behind_places(tape, look_up(tape, tokens)));
 }
 

@@ -53,7 +53,7 @@ std::vector<CommandSpec> read_table() {
 
 Command::Command(std::string called, json fields) : name(std::move(called)), value(std::move(fields)) {
   if (value.is_null()) value = json::object();
-  if (!value.is_object()) throw Error(ExitCode::bad_input, name, " takes an object, not ", value.dump().substr(0, 80));
+  if (!value.is_object()) throw BadInput(name, " takes an object, not ", value.dump().substr(0, 80));
 }
 
 SetNumber SetNumber::of(const Command& command, const std::string& where) {
@@ -91,11 +91,10 @@ json to_json(const Command& command) { return {{"name", command.name}, {"value",
 
 Command parse_command(const json& source) {
   if (!source.is_object() || !source.contains("name") || !source["name"].is_string())
-    throw Error(ExitCode::bad_input, "a command is an object with a \"name\", such as {\"name\": \"run\"}; got ",
-                source.dump().substr(0, 80));
+    throw BadInput("a command is an object with a \"name\", such as {\"name\": \"run\"}; got ",
+                   source.dump().substr(0, 80));
   const auto name = source["name"].get<std::string>();
-  if (!find_command(name))
-    throw Error(ExitCode::bad_input, "there is no command \"", name, "\"; `afterglow info --json` lists them all");
+  if (!find_command(name)) throw BadInput("there is no command \"", name, "\"; `afterglow info --json` lists them all");
   return {name, source.value("value", json())};
 }
 

@@ -12,11 +12,10 @@ namespace {
 constexpr std::int64_t max_examples = std::int64_t{1} << 53;
 
 std::vector<int> read_tokens(const nlohmann::json& object, const std::string& where) {
-  if (!object["tokens"].is_array()) throw Error(ExitCode::bad_input, where, ".tokens: expected a list");
+  if (!object["tokens"].is_array()) throw BadInput(where, ".tokens: expected a list");
   std::vector<int> tokens;
   for (const nlohmann::json& token : object["tokens"]) {
-    if (!token.is_number_integer())
-      throw Error(ExitCode::bad_input, where, ".tokens: ", token.dump(), " is no whole number");
+    if (!token.is_number_integer()) throw BadInput(where, ".tokens: ", token.dump(), " is no whole number");
     tokens.push_back(token.get<int>());
   }
   return tokens;
@@ -65,7 +64,7 @@ InspectionSetup parse_inspection_setup(const nlohmann::json& json, const std::ve
   if (json.contains("task") && !json["task"].is_null()) setup.task = json["task"].dump();
   if (json.contains("tokens")) setup.tokens = read_tokens(json, "probe");
   const nlohmann::json overrides = json.value("overrides", nlohmann::json::array());
-  if (!overrides.is_array()) throw Error(ExitCode::bad_input, "probe.overrides: expected a list");
+  if (!overrides.is_array()) throw BadInput("probe.overrides: expected a list");
   for (const nlohmann::json& command : overrides)
     apply_intervention(setup.interventions, parse_command(command), layers);
   setup.scale_kept_behind = static_cast<int>(get_integer(json, "freeze_scale", -1, -1, max_sequence_length, "probe"));

@@ -31,10 +31,9 @@ const InterventionTarget& meant_layer(const json& value, const std::vector<Inter
     names += (names.empty() ? "" : ", ") + std::to_string(layer.layer) + " (" + layer.label + ")";
   }
   const std::string kinds = is_about_modes ? "ska layer or Koopman MLP" : "ska layer";
-  if (!first) throw Error(ExitCode::bad_input, where, ": this model has no ", kinds, " to override");
+  if (!first) throw BadInput(where, ": this model has no ", kinds, " to override");
   if (is_any) return *first;
-  throw Error(ExitCode::bad_input, where, ": layer ", wanted.dump(), " is no ", kinds, " of this model; choose ",
-              names);
+  throw BadInput(where, ": layer ", wanted.dump(), " is no ", kinds, " of this model; choose ", names);
 }
 
 /// Modes by their numbers or by their index in the list.
@@ -45,8 +44,7 @@ struct MeantModes {
 
 MeantModes meant_modes(const json& value, const InterventionTarget& of, const std::string& where) {
   if (value.contains("mode") && value.contains("number"))
-    throw Error(ExitCode::bad_input, where,
-                R"(: give the mode's "number" or "mode", its place by modulus, not both of them)");
+    throw BadInput(where, R"(: give the mode's "number" or "mode", its place by modulus, not both of them)");
   const bool is_place = value.contains("mode");
   return {!is_place && !of.has_learned_modes, is_place ? "mode" : "number"};
 }
@@ -96,8 +94,7 @@ constexpr const char* roles[] = {"filler", "facts", "question"};  // as Example:
 /// Paints tokens, one or a list, or all of a role with a weight in the layer's sums; null gives them back to its mask.
 void weigh_tokens(LayerIntervention& layer, const json& value, const InterventionTarget&, const std::string& where) {
   refuse_unknown_keys(value, {"layer", "tokens", "role", "to", "live"}, where);
-  if (value.contains("tokens") == value.contains("role"))
-    throw Error(ExitCode::bad_input, where, R"(: give one of "tokens" and "role")");
+  if (value.contains("tokens") == value.contains("role")) throw BadInput(where, R"(: give one of "tokens" and "role")");
   const std::optional<double> weight = wanted_number(value, 0, 1, where);
   const auto paint = [&](std::map<int, double>& weights, int one) {
     weights.erase(one);

@@ -26,7 +26,7 @@ struct WordInfo {
 
 void check_minutes(const LessonLine& line) {
   const bool is_number = !line.text.empty() && line.text.find_first_not_of("0123456789") == std::string::npos;
-  if (!is_number) throw Error(ExitCode::bad_input, line.place, ": minutes is a whole number, such as `minutes: 6`");
+  if (!is_number) throw BadInput(line.place, ": minutes is a whole number, such as `minutes: 6`");
 }
 
 constexpr std::array words{
@@ -104,7 +104,7 @@ class LessonReader {
 
  private:
   [[noreturn]] static void refuse_at(const std::string& place, const std::string& what) {
-    throw Error(ExitCode::bad_input, place, ": ", what);
+    throw BadInput(place, ": ", what);
   }
   [[noreturn]] void refuse(const std::string& what) const { refuse_at(place_, what); }
 
@@ -190,9 +190,9 @@ const LessonLine* find_line(std::span<const LessonLine> lines, LessonWord word) 
 }
 
 Lesson parse_lesson(std::string_view text, const std::string& name) {
-  if (text.size() > max_bytes) throw Error(ExitCode::bad_input, name, ": a lesson of more than 1 MiB is not read");
-  if (!is_utf8(std::string(text))) throw Error(ExitCode::bad_input, name, ": this is not UTF-8 text");
-  if (text.find('\0') != std::string_view::npos) throw Error(ExitCode::bad_input, name, ": this is not text");
+  if (text.size() > max_bytes) throw BadInput(name, ": a lesson of more than 1 MiB is not read");
+  if (!is_utf8(std::string(text))) throw BadInput(name, ": this is not UTF-8 text");
+  if (text.find('\0') != std::string_view::npos) throw BadInput(name, ": this is not text");
   LessonReader reader(name);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());

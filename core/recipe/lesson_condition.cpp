@@ -48,7 +48,7 @@ bool is_name(std::string_view text) {
 }
 
 ConditionSide parse_side(std::string_view text, const std::string& place) {
-  const auto refuse = [&](const std::string& what) { return Error(ExitCode::bad_input, place, ": ", what, grammar); };
+  const auto refuse = [&](const std::string& what) { return BadInput(place, ": ", what, grammar); };
   text = trimmed(text);
   if (text.empty()) throw refuse("one side of a comparison is missing");
   ConditionSide side;
@@ -81,11 +81,10 @@ Comparison parse_comparison(std::string_view text, const std::string& place) {
     if (sign == std::string_view::npos || !text.substr(sign).starts_with(known.sign)) continue;
     Comparison comparison{parse_side(text.substr(0, sign), place),
                           parse_side(text.substr(sign + known.sign.size()), place), known.relation};
-    if (comparison.left.name.empty())
-      throw Error(ExitCode::bad_input, place, ": write the name on the left of a comparison", grammar);
+    if (comparison.left.name.empty()) throw BadInput(place, ": write the name on the left of a comparison", grammar);
     return comparison;
   }
-  throw Error(ExitCode::bad_input, place, ": ", in_quotes(trimmed(text)), " is not a comparison", grammar);
+  throw BadInput(place, ": ", in_quotes(trimmed(text)), " is not a comparison", grammar);
 }
 
 std::string_view sign_of(Relation relation) {
@@ -121,7 +120,7 @@ bool holds(const Quantity& left, Relation relation, const Quantity& right) {
 Condition parse_condition(std::string_view text, const std::string& place) {
   Condition condition;
   for (const std::string_view part : parts_of(text)) {
-    if (trimmed(part).empty()) throw Error(ExitCode::bad_input, place, ": a comparison is missing", grammar);
+    if (trimmed(part).empty()) throw BadInput(place, ": a comparison is missing", grammar);
     condition.comparisons.push_back(parse_comparison(part, place));
   }
   return condition;

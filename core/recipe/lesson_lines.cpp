@@ -17,9 +17,7 @@ namespace {
 
 constexpr std::int64_t max_step_number = 1'000'000'000;
 
-[[noreturn]] void refuse(const LessonLine& line, const std::string& what) {
-  throw Error(ExitCode::bad_input, line.place, ": ", what);
-}
+[[noreturn]] void refuse(const LessonLine& line, const std::string& what) { throw BadInput(line.place, ": ", what); }
 
 std::vector<std::string_view> split(std::string_view text, std::string_view sign) {
   std::vector<std::string_view> parts;

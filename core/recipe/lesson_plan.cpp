@@ -53,7 +53,7 @@ class LessonState {
       act(line);
     } catch (const Error& error) {
       const std::string what = error.what();
-      throw Error(ExitCode::bad_input, what.starts_with(line.place) ? what : line.place + ": " + what);
+      throw BadInput(what.starts_with(line.place) ? what : line.place + ": " + what);
     }
     for (LessonDeed& deed : deeds_) deed.line = &line;
     return deeds_;
@@ -80,7 +80,7 @@ class LessonState {
   LessonDeed reach() const { return {LessonDeed::Kind::reach, {}, step_}; }
 
   void require_run() const {
-    if (!recipe_) throw Error(ExitCode::bad_input, "nothing is open yet; begin with `set: preset = tiny`");
+    if (!recipe_) throw BadInput("nothing is open yet; begin with `set: preset = tiny`");
   }
 
   /// Another model needs other view commands; only the page stays.
@@ -159,7 +159,7 @@ class LessonState {
     if (!changes_on_the_way(one.name)) return false;
     require_run();
     const json value = value_of(one.value);
-    if (!value.is_number()) throw Error(ExitCode::bad_input, one.name, " is a number, got ", in_quotes(one.value));
+    if (!value.is_number()) throw BadInput(one.name, " is a number, got ", in_quotes(one.value));
     if (step_ == 0) {
       assign(one);
       return true;
@@ -201,8 +201,8 @@ class LessonState {
     require_run();
     const std::int64_t target = stretch.is_to ? stretch.steps : step_ + stretch.steps;
     if (target > last_step())
-      throw Error(ExitCode::bad_input, "the run ends at step ", last_step(), ", before step ", target,
-                  "; raise it with `set: steps = ", target, "`");
+      throw BadInput("the run ends at step ", last_step(), ", before step ", target,
+                     "; raise it with `set: steps = ", target, "`");
     step_ = target;
     deeds_.push_back({LessonDeed::Kind::send, {"run_to", {{"step", step_}}}});
     deeds_.push_back(reach());
@@ -210,9 +210,9 @@ class LessonState {
 
   void command(Command command) {
     if (std::ranges::find(unrepeatable, command.name) != unrepeatable.end())
-      throw Error(ExitCode::bad_input, "a lesson does not give the command ", command.name,
-                  ": it could not be repeated exactly; write `run: to 600` or `set: preset = "
-                  "tiny ; learning_rate = 1e-3`");
+      throw BadInput("a lesson does not give the command ", command.name,
+                     ": it could not be repeated exactly; write `run: to 600` or `set: preset = "
+                     "tiny ; learning_rate = 1e-3`");
     require_run();
     view(std::move(command));
   }

@@ -29,7 +29,7 @@ constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and e
 int parse_shards(const json& source, const std::string& where) {
   const std::int64_t shards = get_integer(source, "shards", 1, 1, 8, where);
   if (shards != 1 && shards != 8)
-    throw Error(ExitCode::bad_input, where, ".shards: a batch is cut into 8 parts or not at all (1), got ", shards);
+    throw BadInput(where, ".shards: a batch is cut into 8 parts or not at all (1), got ", shards);
   return static_cast<int>(shards);
 }
 
@@ -44,25 +44,24 @@ TrainingConfig parse_training(const json& config, const std::string& where) {
   TrainingConfig training;
   refuse_unknown_keys(config, names_of_settings(), where);
   for (const auto& [key, value] : config.items()) {
-    if (!value.is_number())
-      throw Error(ExitCode::bad_input, where, ".", key, ": expected a number, got ", value.dump());
+    if (!value.is_number()) throw BadInput(where, ".", key, ": expected a number, got ", value.dump());
     try {
       change_setting(training, key, value.get<double>());
     } catch (const Error& error) {
-      throw Error(ExitCode::bad_input, where, ".", error.what());
+      throw BadInput(where, ".", error.what());
     }
   }
   return training;
 }
 
 std::vector<TimedCommand> parse_commands(const json& list, const std::string& where) {
-  if (!list.is_array()) throw Error(ExitCode::bad_input, where, ": expected a list of commands with their steps");
+  if (!list.is_array()) throw BadInput(where, ": expected a list of commands with their steps");
   std::vector<TimedCommand> commands;
   for (const json& entry : list) {
     const std::string here = where + "[" + std::to_string(commands.size()) + "]";
     const std::int64_t step = get_integer(entry, "step", std::nullopt, 0, max_steps, here);
     if (!commands.empty() && step < commands.back().step)
-      throw Error(ExitCode::bad_input, here, ".step: commands must be in the order of their steps");
+      throw BadInput(here, ".step: commands must be in the order of their steps");
     try {
       commands.push_back({step, parse_command(entry)});
     } catch (const Error& error) {
@@ -84,8 +83,8 @@ std::string parse_name(const json& source, const std::string& where) {
     if (is_control(name, i)) wrong = "holds a control character";
   }
   if (wrong.empty()) return name;
-  throw Error(ExitCode::bad_input, where, ".name: it ", wrong,
-              ", and files are named after it; choose a name such as \"my-run\" in the recipe");
+  throw BadInput(where, ".name: it ", wrong,
+                 ", and files are named after it; choose a name such as \"my-run\" in the recipe");
 }
 
 }  // namespace
@@ -146,18 +145,16 @@ std::string label_of_field(const std::string& field) {
 
 double get_setting(const TrainingConfig& config, std::string_view key) {
   const SettingSpec* spec = find_setting(key);
-  if (!spec) throw Error(ExitCode::bad_input, key, ": there is no such hyperparameter");
+  if (!spec) throw BadInput(key, ": there is no such hyperparameter");
   return std::visit([&](auto member) { return static_cast<double>(config.*member); }, spec->member);
 }
 
 void change_setting(TrainingConfig& config, std::string_view key, double value) {
   const SettingSpec* spec = find_setting(key);
-  if (!spec)
-    throw Error(ExitCode::bad_input, key, ": there is no such hyperparameter",
-                which_there_are(key, names_of_settings()));
+  if (!spec) throw BadInput(key, ": there is no such hyperparameter", which_there_are(key, names_of_settings()));
   if (!(value >= spec->minimum && value <= spec->maximum) || (spec->is_integer() && value != std::floor(value)))
-    throw Error(ExitCode::bad_input, key, ": expected ", (spec->is_integer() ? "a whole number" : "a number"), " from ",
-                json(spec->minimum).dump(), " to ", json(spec->maximum).dump(), ", got ", json(value).dump());
+    throw BadInput(key, ": expected ", (spec->is_integer() ? "a whole number" : "a number"), " from ",
+                   json(spec->minimum).dump(), " to ", json(spec->maximum).dump(), ", got ", json(value).dump());
   std::visit([&](auto member) { config.*member = static_cast<std::decay_t<decltype(config.*member)>>(value); },
              spec->member);
 }
@@ -166,21 +163,20 @@ Precision parse_precision(const std::string& name) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     if (name == name_of(precision)) return precision;
   }
-  throw Error(ExitCode::bad_input, "precision \"", name, "\": choose fp32, tf32 or bf16");
+  throw BadInput("precision \"", name, "\": choose fp32, tf32 or bf16");
 }
 
 Recipe parse_recipe(const json& source, const std::string& where) {
-  if (!source.is_object())
-    throw Error(ExitCode::bad_input, where, ": a recipe is a JSON object with model, task and training");
+  if (!source.is_object()) throw BadInput(where, ": a recipe is a JSON object with model, task and training");
   refuse_unknown_keys(source, recipe_fields(), where);
   if (source.contains("view") && !source["view"].is_object())
-    throw Error(ExitCode::bad_input, where, ".view: expected an object, as an exported figure carries it");
+    throw BadInput(where, ".view: expected an object, as an exported figure carries it");
   const std::int64_t version = get_integer(source, "version", 1, 1, 1000, where);
   if (version != 1)
-    throw Error(ExitCode::bad_input, where, ".version: this program reads version 1, the recipe is version ", version,
-                "; use a newer program");
+    throw BadInput(where, ".version: this program reads version 1, the recipe is version ", version,
+                   "; use a newer program");
   for (const char* part : {"model", "task"}) {
-    if (!source.contains(part)) throw Error(ExitCode::bad_input, where, ": the field \"", part, "\" is missing");
+    if (!source.contains(part)) throw BadInput(where, ": the field \"", part, "\" is missing");
   }
   Recipe recipe;
   recipe.name = parse_name(source, where);
@@ -303,8 +299,7 @@ namespace {
 
 /// "layers.0.gka.r=5": a change before the first step, as the window's slider makes it.
 void add_layer_setting(json& recipe, const std::string& key, const json& value) {
-  if (!value.is_number())
-    throw Error(ExitCode::usage, "--set ", key, "=", value.dump(), ": a number of a layer is a number");
+  if (!value.is_number()) throw UsageError("--set ", key, "=", value.dump(), ": a number of a layer is a number");
   json& commands = recipe["commands"];
   if (!commands.is_array()) commands = json::array();
   const auto later = std::ranges::find_if(commands, [](const json& command) {
@@ -323,8 +318,7 @@ void require_field(const json& recipe, const std::string& key) {
   if (const json task = recipe.value("task", json()); task.is_object()) {
     for (const auto& [field, value] : task.items()) known.push_back(field);
   }
-  throw Error(ExitCode::bad_input, "--set ", key, ": the recipe has no field ", in_quotes(key),
-              which_there_are(key, known));
+  throw BadInput("--set ", key, ": the recipe has no field ", in_quotes(key), which_there_are(key, known));
 }
 
 }  // namespace
@@ -332,10 +326,10 @@ void require_field(const json& recipe, const std::string& key) {
 void apply_assignment(json& recipe, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw Error(ExitCode::usage, "--set ", assignment, ": expected key=value, for example learning_rate=1e-3");
+    throw UsageError("--set ", assignment, ": expected key=value, for example learning_rate=1e-3");
   std::string key = assignment.substr(0, equals);
   const std::string text = assignment.substr(equals + 1);
-  if (!is_utf8(assignment)) throw Error(ExitCode::usage, "--set ", assignment, ": this is not UTF-8 text");
+  if (!is_utf8(assignment)) throw UsageError("--set ", assignment, ": this is not UTF-8 text");
   json value = json::parse(text, nullptr, false);
   if (value.is_discarded()) value = text;
   if (is_layer_setting(assignment)) return add_layer_setting(recipe, key, value);
@@ -350,15 +344,15 @@ void apply_assignment(json& recipe, const std::string& assignment) {
     if (place->is_array()) {
       const std::optional<std::int64_t> index = parse_whole_number(part);
       if (!index || *index < 0 || static_cast<std::size_t>(*index) >= place->size())
-        throw Error(ExitCode::usage, "--set ", key, ": there is no element ", part);
+        throw UsageError("--set ", key, ": there is no element ", part);
       place = &(*place)[static_cast<std::size_t>(*index)];
     } else {
       if (!place->is_object() || !place->contains(part))
-        throw Error(ExitCode::usage, "--set ", key, ": the recipe has no \"", part, "\"");
+        throw UsageError("--set ", key, ": the recipe has no \"", part, "\"");
       place = &(*place)[part];
     }
   }
-  if (!place->is_object()) throw Error(ExitCode::usage, "--set ", key, ": this field cannot be set");
+  if (!place->is_object()) throw UsageError("--set ", key, ": this field cannot be set");
   (*place)[key.substr(begin)] = value;
 }
 

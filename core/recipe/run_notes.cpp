@@ -27,8 +27,7 @@ RunNote read_note(const json& value) {
                      fields.text("label", "")};
   fields.refuse_others();
   if (note.text.empty() || note.text.size() > longest_note)
-    throw Error(ExitCode::bad_input,
-                "note.text: give a line of 1 to " + std::to_string(longest_note) + " bytes, as {\"text\": \"..\"}");
+    throw BadInput("note.text: give a line of 1 to " + std::to_string(longest_note) + " bytes, as {\"text\": \"..\"}");
   return note;
 }
 
@@ -40,7 +39,7 @@ json note_list(const Recipe& recipe) {
   if (found == recipe.commands.end()) return json::array();
   const json& value = found->command.value;
   if (!value.contains("notes") || !value["notes"].is_array() || std::ranges::count_if(recipe.commands, is_note) > 1)
-    throw Error(ExitCode::bad_input, "note: a recipe has one such command, with all notes in a list \"notes\"");
+    throw BadInput("note: a recipe has one such command, with all notes in a list \"notes\"");
   return value["notes"];
 }
 
@@ -52,7 +51,7 @@ std::vector<RunNote> notes_of(const Recipe& recipe) {
 
 json changed_notes(json list, json value, std::int64_t step) {
   if (value.contains("number")) {
-    if (list.empty()) throw Error(ExitCode::bad_input, "note: there is no note yet");
+    if (list.empty()) throw BadInput("note: there is no note yet");
     const auto last = static_cast<std::int64_t>(list.size());
     const auto place = static_cast<std::size_t>(get_integer(value, "number", std::nullopt, 1, last, "note") - 1);
     value.erase("number");

@@ -18,9 +18,7 @@ constexpr std::string_view start_mark = "\nafterglow session, protocol 1\n";
 constexpr std::size_t most_preamble = std::size_t{64} << 10;
 constexpr std::size_t most_message = std::size_t{256} << 20;  // bytes, unpacked
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(ExitCode::bad_input, "the line to the session: " + what);
-}
+[[noreturn]] void refuse(const std::string& what) { throw BadInput("the line to the session: " + what); }
 
 void stop_blocking(int file) { ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) | O_NONBLOCK); }
 

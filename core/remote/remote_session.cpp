@@ -311,7 +311,7 @@ class RemoteSession final : public ObservationSource {
     std::string& bytes = coming_[piece.save];
     bytes += piece.bytes;
     if (bytes.size() > (piece.save != 0 ? max_snapshot_bytes : max_bulk_bytes))
-      throw Error(ExitCode::bad_input, "the session sends more than was asked for");
+      throw BadInput("the session sends more than was asked for");
     if (!piece.is_last) return;
     const std::string whole = std::exchange(bytes, {});
     coming_.erase(piece.save);
@@ -319,7 +319,7 @@ class RemoteSession final : public ObservationSource {
     ReceivedParts none;
     if (piece.save == 0) bulk_ = std::get<Bulk>(decode_answer(whole, none));
   }
-  void take(const Bulk&) { throw Error(ExitCode::bad_input, "the session sends its largest parts at once"); }
+  void take(const Bulk&) { throw BadInput("the session sends its largest parts at once"); }
 
   void keep_save(const std::filesystem::path& path, const std::string& bytes) {
     try {

@@ -41,7 +41,7 @@ fs::path sessions_folder() {
 sockaddr_un address_of(const std::string& name) {
   const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   if (name.empty() || name.size() > 40 || !std::ranges::all_of(name, fits))
-    throw Error(ExitCode::usage, in_quotes(name) + " is no name of a session: letters, digits, - and _, at most 40");
+    throw UsageError(in_quotes(name) + " is no name of a session: letters, digits, - and _, at most 40");
   const fs::path path = sessions_folder() / (name + ".sock");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

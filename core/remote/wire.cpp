@@ -51,7 +51,7 @@ void forget_unused(Map& parts) {
 }  // namespace
 
 void refuse_message(const std::string& what) {
-  throw Error(ExitCode::bad_input, "a message over the line is damaged: " + what + "; start the session there again");
+  throw BadInput("a message over the line is damaged: " + what + "; start the session there again");
 }
 
 std::pair<SharedPart&, bool> sent_part(SentParts& parts, std::shared_ptr<const void> value) {

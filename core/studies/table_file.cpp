@@ -302,7 +302,7 @@ Table read_table(const std::string& name, const json& file) {
   try {
     return read(name, file, where);
   } catch (const json::exception& error) {
-    throw Error(ExitCode::bad_input, where, ": ", error.what());
+    throw BadInput(where, ": ", error.what());
   }
 }
 

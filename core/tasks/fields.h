@@ -41,7 +41,7 @@ class Fields {
   /// Throws an Error that begins with the task's kind; the parts are those of `concat`.
   template <class... Problem>
   [[noreturn]] void refuse(const Problem&... problem) const {
-    throw Error(ExitCode::bad_input, where_, ": ", problem...);
+    throw BadInput(where_, ": ", problem...);
   }
 
  private:

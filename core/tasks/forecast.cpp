@@ -173,7 +173,7 @@ std::vector<std::size_t> chosen_columns(const CsvTable& table, const std::string
 SeriesWindows read_series(const CsvTable& table, const std::string& path, const Fields& fields,
                           const SeriesSplit& split) {
   if (table.rows() == 0)
-    throw Error(ExitCode::bad_input, path, ": there is no row of numbers below the header; give a file with a series");
+    throw BadInput(path, ": there is no row of numbers below the header; give a file with a series");
   SeriesSource source{static_cast<std::int64_t>(table.rows()), {}, table.notes()};
   const std::vector<std::size_t> chosen = chosen_columns(table, fields.text("column"));
   std::vector<std::size_t> channels = chosen, labels;
@@ -209,8 +209,8 @@ SeriesWindows read_series(const CsvTable& table, const std::string& path, const 
     for (std::size_t row = 0; row < rows; ++row) {
       const double value = values[row * channels.size() + c] = column[row * step];
       if (!std::isfinite(value))
-        throw Error(ExitCode::bad_input, path, ", line ", table.line(row * step), ", column ", names[c],
-                    ": a forecast needs finite numbers; correct it or leave it empty");
+        throw BadInput(path, ", line ", table.line(row * step), ", column ", names[c],
+                       ": a forecast needs finite numbers; correct it or leave it empty");
     }
   }
   if (gaps > 0)
@@ -266,8 +266,8 @@ SeriesWindows::SeriesWindows(std::vector<std::string> names, std::vector<std::st
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(values.size()); ++i) {
     values_[i] = static_cast<float>((values[i] - mean_[i % width]) / deviation_[i % width]);
     if (!std::isfinite(values_[i]) || !std::isfinite(deviation_[i % width]))
-      throw Error(ExitCode::bad_input, "channel ", in_quotes(names_[i % width]), " of the series has values such as ",
-                  shortest(values[i]), ", too large to be standardised; give it another unit");
+      throw BadInput("channel ", in_quotes(names_[i % width]), " of the series has values such as ",
+                     shortest(values[i]), ", too large to be standardised; give it another unit");
   }
 }
 

@@ -67,7 +67,7 @@ class Stories final : public Task {
     std::vector<int> tokens;
     for (const char letter : text) {
       if (alphabet.find(letter) == std::string_view::npos)
-        throw Error(ExitCode::bad_input, "stories are written in small letters, spaces and full stops alone");
+        throw BadInput("stories are written in small letters, spaces and full stops alone");
       tokens.push_back(token_of(letter));
     }
     return tokens;

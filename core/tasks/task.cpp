@@ -80,11 +80,11 @@ const TaskKind& find_kind(const nlohmann::json& config) {
   const std::vector<std::string> names = names_of(task_kinds(), &TaskInfo::kind);
   const std::string advice = " Set 'kind' to one of " + joined(names, ", ") + ".";
   if (!config.is_object() || !config.contains("kind") || !config.at("kind").is_string())
-    throw Error(ExitCode::bad_input, "A task's configuration must be an object with a text field 'kind'.", advice);
+    throw BadInput("A task's configuration must be an object with a text field 'kind'.", advice);
   const auto name = config.at("kind").get<std::string>();
   if (const auto* found = find_by(kinds(), name, [](const TaskKind& kind) { return kind.info.kind; })) return *found;
   const std::string guess = did_you_mean(name, names);
-  throw Error(ExitCode::bad_input, "There is no task kind ", in_quotes(name), guess.empty() ? "." : guess, advice);
+  throw BadInput("There is no task kind ", in_quotes(name), guess.empty() ? "." : guess, advice);
 }
 
 nlohmann::json as_object(const nlohmann::json& config) {
@@ -134,8 +134,8 @@ std::vector<int> Task::tokens_of(const std::string& text) const {
   for (std::string word; words >> word;) {
     const auto found = token_of.find(word);
     if (found == token_of.end())
-      throw Error(ExitCode::bad_input, "\"", word, "\" is no token of task ", name(), "; its tokens are #0 to #",
-                  vocab() - 1, ", such as ", token_label(vocab() / 4), " and ", token_label(vocab() / 2));
+      throw BadInput("\"", word, "\" is no token of task ", name(), "; its tokens are #0 to #", vocab() - 1,
+                     ", such as ", token_label(vocab() / 4), " and ", token_label(vocab() / 2));
     tokens.push_back(found->second);
   }
   return tokens;
@@ -198,9 +198,9 @@ std::vector<EvalCell> evaluation_grid(const nlohmann::json& config, const std::v
       cells.push_back(cell);
     }
   if (std::ranges::any_of(cells, &EvalCell::fits)) return cells;
-  throw Error(ExitCode::bad_input, "No cell of the evaluation grid is possible. ",
-              cells.empty() ? "An evaluation grid needs at least one number of bindings and one length."
-                            : cells.back().problem);
+  throw BadInput("No cell of the evaluation grid is possible. ",
+                 cells.empty() ? "An evaluation grid needs at least one number of bindings and one length."
+                               : cells.back().problem);
 }
 
 std::vector<nlohmann::json> askable_tasks(const nlohmann::json& config) {

@@ -89,14 +89,14 @@ class Text final : public Task {
 
   std::vector<int> tokens_of(const std::string& text) const override {
     const std::u32string characters = letters_.are_bytes ? as_letters(text) : decoded(text, [](std::size_t) -> void {
-      throw Error(ExitCode::bad_input, "the text to begin with is not UTF-8");
+      throw BadInput("the text to begin with is not UTF-8");
     });
     std::vector<int> tokens;
     for (const char32_t character : characters) {
       const auto found = std::ranges::lower_bound(letters_.alphabet, character);
       if (found == letters_.alphabet.end() || *found != character)
-        throw Error(ExitCode::bad_input, "\"", encoded(character), "\" does not occur in ", file_,
-                    ", so the model does not know it; begin with other words");
+        throw BadInput("\"", encoded(character), "\" does not occur in ", file_,
+                       ", so the model does not know it; begin with other words");
       tokens.push_back(static_cast<int>(found - letters_.alphabet.begin()));
     }
     return tokens;

@@ -32,7 +32,7 @@ using Arrays = std::map<std::string, WholeNumbers>;
 
 template <class... What>
 [[noreturn]] void refuse(const std::filesystem::path& path, const What&... what) {
-  throw Error(ExitCode::bad_input, path.string(), ": ", what...);
+  throw BadInput(path.string(), ": ", what...);
 }
 
 /// Reads only the two tensors of a safetensors file, because others may have unsupported types.

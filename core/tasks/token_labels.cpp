@@ -72,16 +72,15 @@ std::vector<int> tokens_of_text(const Tokenizer& tokenizer, std::string_view tex
 std::vector<int> tokens_of_prompt(const Task& task, const std::string& text) {
   const Tokenizer* tokenizer = task.tokenizer();
   if (tokenizer == nullptr && task.name() == "ids")
-    throw Error(ExitCode::bad_input,
-                "this model has no tokenizer.json that can be read, so text has no tokens here; give token numbers");
+    throw BadInput("this model has no tokenizer.json that can be read, so text has no tokens here; give token numbers");
   const std::vector<int> tokens = tokenizer == nullptr
                                       ? task.tokens_of(text)
                                       : tokens_of_text(*tokenizer, text, static_cast<std::size_t>(task.vocab()));
-  if (tokens.empty()) throw Error(ExitCode::bad_input, "the text has no tokens; give a longer one");
+  if (tokens.empty()) throw BadInput("the text has no tokens; give a longer one");
   const int last = *std::ranges::max_element(tokens);
   if (last >= task.vocab())
-    throw Error(ExitCode::bad_input, "token ", last, " of the text is not among the model's ", task.vocab(),
-                "; the tokenizer is another model's");
+    throw BadInput("token ", last, " of the text is not among the model's ", task.vocab(),
+                   "; the tokenizer is another model's");
   return tokens;
 }
 

@@ -6,9 +6,9 @@ namespace afterglow {
 namespace {
 
 [[noreturn]] void throw_missing() {
-  throw Error(ExitCode::bad_input,
-              "this build reads no tokenizer.json: install libpcre2-dev and libutf8proc-dev and build again, or give "
-              "numbers of tokens");
+  throw BadInput(
+      "this build reads no tokenizer.json: install libpcre2-dev and libutf8proc-dev and build again, or give "
+      "numbers of tokens");
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ constexpr std::size_t longest_pattern = std::size_t{1} << 16;
 
 template <class... What>
 [[noreturn]] void refuse(const std::string& pattern, const What&... why) {
-  throw Error(ExitCode::bad_input, "the regular expression \"", terminal_text(pattern.substr(0, 200)),
-              "\" is not supported: ", why...);
+  throw BadInput("the regular expression \"", terminal_text(pattern.substr(0, 200)), "\" is not supported: ", why...);
 }
 
 /// What is written otherwise for PCRE2, outside and inside of brackets; nullptr: it has no such thing.

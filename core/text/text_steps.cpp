@@ -81,7 +81,7 @@ std::string normalised(std::string_view text, int form) {
     const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(&*begin), end - begin, &result,
                                    static_cast<utf8proc_option_t>(form | UTF8PROC_STABLE));
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> held(result, &std::free);
-    if (size < 0) throw Error(ExitCode::bad_input, "a text cannot be normalised: ", utf8proc_errmsg(size));
+    if (size < 0) throw BadInput("a text cannot be normalised: ", utf8proc_errmsg(size));
     out.append(result, result + size);
   }
   return out;
@@ -204,7 +204,7 @@ struct Described {
     return get_choice(object, "prepend_scheme", {"always", "first", "never"},
                       flag("add_prefix_space", true) ? "always" : "never", where);
   }
-  [[noreturn]] void refuse() const { throw Error(ExitCode::bad_input, "the ", where, " is not supported"); }
+  [[noreturn]] void refuse() const { throw BadInput("the ", where, " is not supported"); }
 };
 
 /// The steps that `read` makes of `described`, or of each member of a sequence that `list` names, in order.
@@ -215,7 +215,7 @@ void read_steps(const json& described, const std::string& part, const char* list
   const std::string type = get_string(described, "type", std::nullopt, part);
   if (type != "Sequence") return read(Described{described, type, part + " " + type});
   for (const json& one : member(described, list)) {
-    if (steps.size() >= max_steps) throw Error(ExitCode::bad_input, "the ", part, " has more than 64 steps");
+    if (steps.size() >= max_steps) throw BadInput("the ", part, " has more than 64 steps");
     read_steps(one, part, list, steps, read);
   }
 }

@@ -116,8 +116,7 @@ class BytePairs {
 
   std::uint32_t token_of(const std::string& token, const char* use) const {
     const auto found = vocabulary_.find(token);
-    if (found == vocabulary_.end())
-      throw Error(ExitCode::bad_input, use, " \"", terminal_text(token), "\" is not in the vocabulary");
+    if (found == vocabulary_.end()) throw BadInput(use, " \"", terminal_text(token), "\" is not in the vocabulary");
     return found->second;
   }
   void read_characters(std::string_view word) {
@@ -324,14 +323,14 @@ std::vector<TemplatePlace> read_template(const json& described, const std::strin
         get_string(member(place, is_text ? "Sequence" : "SpecialToken"), "id", std::nullopt, where + ", single");
     const json& token = member(member(described, "special_tokens"), name.c_str());
     if (is_text ? name != "A" : token.is_null())
-      throw Error(ExitCode::bad_input, "the ", where, " asks for ", in_quotes(name), ", which it does not describe");
+      throw BadInput("the ", where, " asks for ", in_quotes(name), ", which it does not describe");
     made.push_back({is_text, {}});
     if (is_text) continue;
     for (const std::int64_t id : get_integers(token, "ids", 0, INT32_MAX, where))
       made.back().special.ids.push_back(static_cast<std::int32_t>(id));
     for (const json& spelled : member(token, "tokens")) made.back().special.tokens.push_back(spelled);
     if (made.back().special.ids.size() != made.back().special.tokens.size())
-      throw Error(ExitCode::bad_input, "the ", where, ": ids and tokens of ", in_quotes(name), " differ in number");
+      throw BadInput("the ", where, ": ids and tokens of ", in_quotes(name), " differ in number");
   }
   return made;
 }
@@ -343,15 +342,15 @@ void read_templates(const json& described, std::vector<std::vector<TemplatePlace
   if (type == "TemplateProcessing")
     templates.push_back(read_template(described, "post_processor " + type));
   else if (type != "Sequence" && type != "ByteLevel")  // which trims only the offsets
-    throw Error(ExitCode::bad_input, "the post_processor ", type, " is not supported");
+    throw BadInput("the post_processor ", type, " is not supported");
 }
 
 BytePairs read_pairs(const TokenizerFile& file, const Vocabulary& vocabulary) {
   const json& model = member(file.content, "model");
   const std::string type = get_string(model, "type", model.contains("merges") ? "BPE" : "of unknown kind", "model");
   if (type != "BPE" || get_number(model, "dropout", 0.0, 0.0, 1.0, "model") > 0)
-    throw Error(ExitCode::bad_input, "its model is ", type, type == "BPE" ? " with dropout" : "",
-                ", and only BPE without dropout is encoded; give token numbers");
+    throw BadInput("its model is ", type, type == "BPE" ? " with dropout" : "",
+                   ", and only BPE without dropout is encoded; give token numbers");
   BytePairs::Options options;
   if (model.contains("unk_token")) options.unknown = get_string(model, "unk_token", std::nullopt, "model");
   options.prefix = get_string(model, "continuing_subword_prefix", "", "model");
@@ -389,7 +388,7 @@ std::string refusal_of(const std::filesystem::path& path, const Read& read) {
 }
 
 void refuse_if(const std::string& refusal) {
-  if (!refusal.empty()) throw Error(ExitCode::bad_input, refusal);
+  if (!refusal.empty()) throw BadInput(refusal);
 }
 
 }  // namespace
@@ -457,7 +456,7 @@ Tokenizer::~Tokenizer() = default;
 Tokenizer::Encoded Tokenizer::encode(std::string_view text, bool has_special, bool has_tokens) const {
   TokenizerParts& parts = *parts_;
   refuse_if(parts.refusal);
-  if (!is_utf8(text)) throw Error(ExitCode::bad_input, "the text is not UTF-8; save it as UTF-8 and give it again");
+  if (!is_utf8(text)) throw BadInput("the text is not UTF-8; save it as UTF-8 and give it again");
   const std::lock_guard lock(parts.pairs_in_use);
   Encoded encoded;
   const auto add_words = [&](std::string words, bool is_first) {

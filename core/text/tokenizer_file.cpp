@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::size_t largest_tokenizer = std::size_t{128} << 20;
 constexpr int deepest = 64;
 
-[[noreturn]] void refuse_content(const std::string& why) { throw Error(ExitCode::bad_input, why); }
+[[noreturn]] void refuse_content(const std::string& why) { throw BadInput(why); }
 
 /// Decides for each event of the parser whether the value is kept, and takes the two lists itself.
 class Collector {
@@ -111,8 +111,7 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
     const auto* syntax = dynamic_cast<const json::parse_error*>(&error);
     const std::string why =
         syntax == nullptr ? error.what() : "this is not JSON at byte " + std::to_string(syntax->byte);
-    throw Error(ExitCode::bad_input, path.string(), ": ", why,
-                "; give the tokenizer.json of the model, or take it out of the folder");
+    throw BadInput(path.string(), ": ", why, "; give the tokenizer.json of the model, or take it out of the folder");
   }
   return file;
 }

@@ -429,8 +429,7 @@ json read_earlier(const std::filesystem::path& file) {
   const bool is_result = result.is_object() && result.value("rows", json()).is_array() &&
                          result.value("device", json()).is_string() && result.value("precision", json()).is_string();
   if (!is_result || std::ranges::none_of(result["rows"], is_time))
-    throw Error(ExitCode::bad_input, file.string(),
-                " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
+    throw BadInput(file.string(), " contains no benchmarks; `afterglow bench --json > FILE` writes such a file");
   return result;
 }
 
@@ -466,8 +465,8 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   if (!options.svg.empty()) require_writable(options.svg);
   const json earlier = options.against.empty() ? json() : read_earlier(options.against);
   if (!options.model.empty() && options.name != "generate")
-    throw Error(ExitCode::usage, "a model belongs to `afterglow bench generate`; bench ", options.name, " takes no \"",
-                options.model, "\"");
+    throw UsageError("a model belongs to `afterglow bench generate`; bench ", options.name, " takes no \"",
+                     options.model, "\"");
   if (options.name.starts_with("runs")) cuda_expect_many_runs();  // as `table` and `sweep` do
   const std::unique_ptr<Backend> backend = chosen_backend(common);
   json rows = json::array();
@@ -476,11 +475,10 @@ json bench(const BenchOptions& options, const CommonOptions& common, Output& out
   const std::vector<const Case*> asked_for = chosen(cases, options.name);
   if (!options.svg.empty() &&
       std::ranges::none_of(asked_for, [](const Case* one) { return one->name.starts_with("long "); }))
-    throw Error(ExitCode::usage, "--svg belongs to `afterglow bench long`; give that name");
+    throw UsageError("--svg belongs to `afterglow bench long`; give that name");
   for (const Case* one : asked_for) one->run();
   if (rows.empty())
-    throw Error(ExitCode::usage, "no benchmark has \"", options.name,
-                "\" in its name; `afterglow bench` without a name runs all");
+    throw UsageError("no benchmark has \"", options.name, "\" in its name; `afterglow bench` without a name runs all");
   json result = {{"device", backend->description()}, {"precision", name_of(backend->precision())}, {"rows", rows}};
   if (!earlier.is_null()) compare(options.against.string(), earlier, result, output);
   if (!options.svg.empty()) result["files"] = draw_long(rows, options.svg, common.force, output);

@@ -92,25 +92,25 @@ void run_copy(CommandContext& context, const json& value) {
       return what == "picture"
                  ? copy_plot(context, *found.front())
                  : copy_text(context, summary_of(*found.front()), found.front()->title + " copied in words.");
-    if (value.contains("plot")) throw Error(ExitCode::bad_input, "there is no plot \"" + plot + "\"");
+    if (value.contains("plot")) throw BadInput("there is no plot \"" + plot + "\"");
     what = usual;
   }
   if (what == "formula") {
     const std::string id = get_string(value, "card", context.page.card.card, where);
     const FormulaCard* card = find_card(id);
-    if (!card) throw Error(ExitCode::bad_input, "there is no formula card \"" + id + "\"");
+    if (!card) throw BadInput("there is no formula card \"" + id + "\"");
     return copy_text(context, latex_of(card->formula), "Formula copied as LaTeX.");
   }
   if (what == "claim") {
     const std::string sentence = get_string(value, "claim", std::nullopt, where);
     const auto found = std::ranges::find(paper_claims(), sentence, &PaperClaim::claim);
-    if (found == paper_claims().end()) throw Error(ExitCode::bad_input, "there is no claim \"" + sentence + "\"");
+    if (found == paper_claims().end()) throw BadInput("there is no claim \"" + sentence + "\"");
     return copy_text(context, found->command, "Copied the command that measured this claim.");
   }
   const json recipe =
       parse_json(context.observation->recipe.empty() ? "{}" : context.observation->recipe, "the recipe");
   if (what == "command") {
-    if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
+    if (!find_panel(panel)) throw BadInput("there is no panel \"" + panel + "\"");
     return copy_text(context, plot_command(context, recipe, panel),
                      "Copied a command that writes this panel without a window.");
   }

@@ -24,8 +24,7 @@ std::vector<FigureFormat> formats_of(const json& value) {
   std::vector<FigureFormat> formats;
   for (const json& name : value.value("formats", json::array({"svg", "pdf", "png", "csv"}))) {
     const auto format = name.is_string() ? format_of(name.get<std::string>()) : std::nullopt;
-    if (!format)
-      throw Error(ExitCode::bad_input, "there is no format " + name.dump() + "; there are svg, pdf, png and csv");
+    if (!format) throw BadInput("there is no format " + name.dump() + "; there are svg, pdf, png and csv");
     formats.push_back(*format);
   }
   return formats;
@@ -136,7 +135,7 @@ void run_report(CommandContext& context, const json& value) {
   for (std::int64_t step = o.oldest_step; !o.folder && step <= std::max(o.step, o.latest_step); ++step)
     steps.push_back(step);
   if (o.folder) steps = o.folder->states;
-  if (o.model.layers.empty() || steps.empty()) throw Error(ExitCode::bad_input, "there is no model to report on");
+  if (o.model.layers.empty() || steps.empty()) throw BadInput("there is no model to report on");
   const auto count = static_cast<std::size_t>(get_integer(value, "states", 21, 1, 1000, where));
   const std::string place = get_string(value, "path", "", where);
   const auto usual = std::filesystem::path(context.actions.export_folder) /

@@ -25,9 +25,9 @@ void take_layout(PageState& page, const Layout& layout) {
 void save_layout(CommandContext& context, const std::string& name) {
   std::map<std::string, Layout>& layouts = context.page.layouts;
   if (name.empty() || name.size() > longest_name)
-    throw Error(ExitCode::bad_input, "give the layout a name of 1 to " + std::to_string(longest_name) + " bytes");
+    throw BadInput("give the layout a name of 1 to " + std::to_string(longest_name) + " bytes");
   if (layouts.size() >= max_layouts && !layouts.contains(name))
-    throw Error(ExitCode::bad_input, "there are " + std::to_string(max_layouts) + " layouts already; delete one first");
+    throw BadInput("there are " + std::to_string(max_layouts) + " layouts already; delete one first");
   layouts[name] = context.page;
   add_note(context.page, Severity::info, "Layout \"" + name + "\" saved. Open it from Ctrl P.", context.time);
 }
@@ -37,7 +37,7 @@ const Layout& known_layout(const PageState& page, const std::string& name) {
   if (found != page.layouts.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, layout] : page.layouts) names.push_back(known);
-  throw Error(ExitCode::bad_input, "there is no layout \"" + name + "\"" + which_there_are(name, names));
+  throw BadInput("there is no layout \"" + name + "\"" + which_there_are(name, names));
 }
 
 }  // namespace
@@ -55,8 +55,7 @@ void turn_page(CommandContext& context, const json& value) {
 
 void change_layout(CommandContext& context, const json& value) {
   refuse_unknown_keys(value, {"save", "choose", "forget"}, the_value);
-  if (value.size() != 1)
-    throw Error(ExitCode::bad_input, "layout takes one of save, choose and forget, each with a layout's name");
+  if (value.size() != 1) throw BadInput("layout takes one of save, choose and forget, each with a layout's name");
   const std::string deed = value.begin().key(), name = get_string(value, deed.c_str(), std::nullopt, the_value);
   if (deed == "save") return save_layout(context, name);
   const Layout known = known_layout(context.page, name);

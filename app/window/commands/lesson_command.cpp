@@ -22,7 +22,7 @@ void set_number(CommandContext& context, const nlohmann::json& value) {
     return line.word == LessonWord::say &&
            std::ranges::any_of(numbers_in(line), [&](const LessonNumber& number) { return number.name == name; });
   });
-  if (!is_there) throw Error(ExitCode::bad_input, "this step of the lesson has no number \"" + name + "\"");
+  if (!is_there) throw BadInput("this step of the lesson has no number \"" + name + "\"");
   Command command = command_of(name, get_number(value, "to", std::nullopt, -1e300, 1e300, where));
   if (find_command(command.name)->target == CommandTarget::window) return run_window_command(context, command);
   if (get_bool(value, "live", false, where)) command.value["live"] = true;

@@ -22,7 +22,7 @@ std::optional<Range> range_in(const json& view, const char* key) {
   if (!view.contains(key)) return std::nullopt;
   const json& pair = view[key];
   if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number() || !pair[1].is_number())
-    throw Error(ExitCode::bad_input, the_view + "." + key + ": expected two numbers, got " + pair.dump().substr(0, 40));
+    throw BadInput(the_view + "." + key + ": expected two numbers, got " + pair.dump().substr(0, 40));
   return Range{pair[0].get<double>(), pair[1].get<double>()};
 }
 
@@ -71,7 +71,7 @@ void run_view(CommandContext& context, const json& view) {
       the_view);
   const std::string panel = get_string(view, "panel", std::nullopt, the_view),
                     plot = get_string(view, "plot", "", the_view);
-  if (!find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
+  if (!find_panel(panel)) throw BadInput("there is no panel \"" + panel + "\"");
   PageState& page = context.page;
   PlotState zoomed;
   zoom_to(zoomed, view);  // rejects invalid values before anything changes

@@ -60,7 +60,7 @@ std::string word(const json& value, const char* key, const std::string& fallback
 std::string meant_panel(const CommandContext& context, const json& value) {
   std::string panel = word(value, "panel", "");
   if (panel.empty()) panel = !context.page.maximised.empty() ? context.page.maximised : context.page.pointer.panel;
-  if (!panel.empty() && !find_panel(panel)) throw Error(ExitCode::bad_input, "there is no panel \"" + panel + "\"");
+  if (!panel.empty() && !find_panel(panel)) throw BadInput("there is no panel \"" + panel + "\"");
   return panel;
 }
 
@@ -157,7 +157,7 @@ void cursor(CommandContext& context, const json& value) {
     which == "next" ? place_cursor(plot, at) : move_cursor(plot, which[0], at);
     is_set = true;
   }
-  if (!is_set) throw Error(ExitCode::bad_input, "a measuring cursor needs a place: point the mouse at a curve");
+  if (!is_set) throw BadInput("a measuring cursor needs a place: point the mouse at a curve");
 }
 
 /// The plots of `meant_plots` that the last frame drew; without a name the plot with the keyboard focus.
@@ -198,7 +198,7 @@ void colours(CommandContext& context, const json& value) {
       const Range range{number(value, "low", shown->colours->low, -most, most),
                         number(value, "high", shown->colours->high, -most, most)};
       if (!(range.low < range.high))
-        throw Error(ExitCode::bad_input, "the colours of " + shown->plot + ": \"low\" must be less than \"high\"");
+        throw BadInput("the colours of " + shown->plot + ": \"low\" must be less than \"high\"");
       plot.colours = range;
     } else {
       plot.colours = truth(value, "on", !plot.colours) ? shown->colours : std::nullopt;
@@ -212,7 +212,7 @@ void hide(CommandContext& context, const json& value) {
   for (const Figure* figure : meant_plots(context, value)) {
     const bool is_there =
         std::ranges::any_of(figure->series, [&](const Series& s) { return stem_of(series_name(s)) == series; });
-    if (!is_there) throw Error(ExitCode::bad_input, figure->id + " has no curve \"" + series + "\"");
+    if (!is_there) throw BadInput(figure->id + " has no curve \"" + series + "\"");
     std::set<std::string>& hidden = context.page.plots[figure->id].hidden;
     hides ? void(hidden.insert(series)) : void(hidden.erase(series));
   }
@@ -370,7 +370,7 @@ void workspace(CommandContext& context, const json& value) {
     name =
         list[static_cast<std::size_t>(integer(value, "number", 1, 1, static_cast<std::int64_t>(list.size()))) - 1].id;
   if (std::ranges::none_of(list, [&](const Workspace& w) { return w.id == name; }))
-    throw Error(ExitCode::bad_input, "there is no workspace \"" + name + "\"");
+    throw BadInput("there is no workspace \"" + name + "\"");
   context.page.workspace = name;
   context.page.opened.workspace_is_chosen = true;
   context.page.maximised.clear();

@@ -18,8 +18,7 @@ class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::filesystem::path& parent) : path_(parent / ".afterglow_film_XXXXXX") {
     std::string name = path_.string();
-    if (!mkdtemp(name.data()))
-      throw Error(ExitCode::bad_input, parent.string() + ": cannot create a folder for the pictures here");
+    if (!mkdtemp(name.data())) throw BadInput(parent.string() + ": cannot create a folder for the pictures here");
     path_ = name;
   }
   ~TemporaryFolder() {
@@ -36,7 +35,7 @@ class TemporaryFolder {
     std::error_code failed;
     std::filesystem::permissions(path_, std::filesystem::perms(0755), failed);
     std::filesystem::rename(path_, name, failed);
-    if (failed) throw Error(ExitCode::bad_input, name.string() + ": cannot create this folder for the pictures");
+    if (failed) throw BadInput(name.string() + ": cannot create this folder for the pictures");
     path_.clear();
     return name;
   }
@@ -68,7 +67,7 @@ std::string write_named(const std::filesystem::path& folder, const char* extensi
 FilmForm film_form_of(const std::string& word) {
   if (word == "film") return FilmForm::film;
   if (word == "pictures") return FilmForm::pictures;
-  throw Error(ExitCode::usage, "\"as\" is \"film\" or \"pictures\", not \"" + word + "\"");
+  throw UsageError("\"as\" is \"film\" or \"pictures\", not \"" + word + "\"");
 }
 
 std::string write_film(const FilmFrames& frames, const std::filesystem::path& folder, FilmForm form) {

@@ -19,11 +19,11 @@ const CpuLevel& choose_level(std::span<const CpuLevel> levels, std::string_view 
   for (const CpuLevel& level : levels) {
     if (level.name != wanted && !level.name.ends_with("-" + std::string(wanted))) continue;
     if (level.is_supported) return level;
-    throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for ", level.name,
-                ", whose instructions this processor lacks; it can run ", best->name);
+    throw UsageError("AFTERGLOW_CPU_LEVEL asks for ", level.name,
+                     ", whose instructions this processor lacks; it can run ", best->name);
   }
-  throw Error(ExitCode::usage, "AFTERGLOW_CPU_LEVEL asks for \"", wanted, "\"; there are ",
-              joined(names_of(levels, &CpuLevel::name), ", "));
+  throw UsageError("AFTERGLOW_CPU_LEVEL asks for \"", wanted, "\"; there are ",
+                   joined(names_of(levels, &CpuLevel::name), ", "));
 }
 
 }  // namespace afterglow

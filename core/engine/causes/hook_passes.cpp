@@ -97,8 +97,8 @@ void HookPasses::choose_places(std::span<const std::pair<std::string, Tensor>> s
   };
   const bool streams_only = count(false) > max_numbers;
   if (streams_only && count(true) > max_numbers)
-    throw Error(ExitCode::bad_input, "the residual streams of this model hold ", count(true),
-                " numbers for one sequence, more than the limit (", max_numbers, "); choose a shorter sequence");
+    throw BadInput("the residual streams of this model hold ", count(true),
+                   " numbers for one sequence, more than the limit (", max_numbers, "); choose a shorter sequence");
   for (const auto& [name, value] : seen) {
     if (streams_only && !is_of_stream(name)) continue;
     const auto columns = static_cast<std::size_t>(value.elements() / value.shape[1]);

@@ -86,11 +86,11 @@ int draw_token(std::int64_t vocab, const RankTokens& rank, const GenerationOptio
 namespace {
 
 void require_beginning(const Trainer& trainer, std::span<const int> beginning, const Model& model) {
-  if (beginning.empty()) throw Error(ExitCode::bad_input, "give at least one token to begin with");
+  if (beginning.empty()) throw BadInput("give at least one token to begin with");
   for (const int token : beginning) {
     if (token >= 0 && token < model.vocab()) continue;
-    throw Error(ExitCode::bad_input, "token ", token, " is outside the model's vocabulary of ", model.vocab(), " (",
-                trainer.task().name(), ")");
+    throw BadInput("token ", token, " is outside the model's vocabulary of ", model.vocab(), " (",
+                   trainer.task().name(), ")");
   }
 }
 

@@ -20,8 +20,8 @@ void refuse_tokens_behind(int length, const Interventions& interventions) {
   for (const auto& [index, layer] : interventions.layers) {
     const auto last = layer.weights.tokens.lower_bound(length);
     if (last != layer.weights.tokens.end())
-      throw Error(ExitCode::bad_input, "mask: the inspected sequence has no token ", last->first, ", but ", length,
-                  R"( tokens; {"tokens": )", last->first, R"(, "to": null} removes its weight)");
+      throw BadInput("mask: the inspected sequence has no token ", last->first, ", but ", length,
+                     R"( tokens; {"tokens": )", last->first, R"(, "to": null} removes its weight)");
   }
 }
 
@@ -45,7 +45,7 @@ InspectionSetup InspectionEditor::chosen(const nlohmann::json& value) const {
 
 InspectionSetup InspectionEditor::changed(const Command& command, const Spectra* numbered) const {
   if (inspector_ == nullptr)
-    throw Error(ExitCode::bad_input, command.name, ": a forecast has no tokens to change; choose another window");
+    throw BadInput(command.name, ": a forecast has no tokens to change; choose another window");
   InspectionSetup setup = now();
   if (command.name == "probe_sequence") {
     setup = with_tokens(command.value, numbered);
@@ -128,12 +128,12 @@ InspectionSetup InspectionEditor::with_file(nlohmann::json choices) const {
   InspectionSetup setup = now();
   const auto length = static_cast<std::int64_t>(inspector_->sequence_of(setup).tokens.size());
   if (ids.sequences != 2 || ids.length != length || ids.padding() > 0)
-    throw Error(ExitCode::bad_input, path, " holds ", ids.sequences, " sequence(s) of ", ids.length,
-                " tokens; a pair has two of ", length, ": the clean sequence, then the corrupted one");
+    throw BadInput(path, " holds ", ids.sequences, " sequence(s) of ", ids.length, " tokens; a pair has two of ",
+                   length, ": the clean sequence, then the corrupted one");
   setup.tokens.assign(ids.values.begin(), ids.values.begin() + length);
   setup.pair.tokens.assign(ids.values.begin() + length, ids.values.end());
   if (setup.tokens == setup.pair.tokens)
-    throw Error(ExitCode::bad_input, path, ": both sequences are the same; change a token of the second one");
+    throw BadInput(path, ": both sequences are the same; change a token of the second one");
   setup.pair.asked = last_bound_token(setup.tokens, *task_);
   setup.pair = parse_pair(choices, setup.pair);
   return setup;
@@ -147,13 +147,13 @@ int InspectionEditor::token_of(const nlohmann::json& value) const {
   for (int token = 0; token < task_->vocab(); ++token) {
     if (task_->token_label(token) == label) return token;
   }
-  throw Error(ExitCode::bad_input, "this task has no token \"", label, "\"; write a token as the window labels it, \"",
-              task_->token_label(inspector_->sequence_of(now()).tokens.front()), "\" for example");
+  throw BadInput("this task has no token \"", label, "\"; write a token as the window labels it, \"",
+                 task_->token_label(inspector_->sequence_of(now()).tokens.front()), "\" for example");
 }
 
 InspectionSetup InspectionEditor::checked(InspectionSetup setup) const {
   if (inspector_ == nullptr && !setup.task.empty())
-    throw Error(ExitCode::bad_input, "probe: a forecast can be inspected only on windows of its own series");
+    throw BadInput("probe: a forecast can be inspected only on windows of its own series");
   if (inspector_ != nullptr) pair_of(setup, inspector_->sequence_of(setup), *task_);  // throws for an invalid pair
   return setup;
 }

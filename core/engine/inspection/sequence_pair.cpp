@@ -61,12 +61,10 @@ int other_token(const Example& example, int token, int turn, const Task& task) {
 
 void require_tokens(const std::vector<int>& tokens, std::size_t length, int vocab) {
   if (tokens.size() != length)
-    throw Error(ExitCode::bad_input, "the corrupted sequence has as many tokens as the clean one, ", length, ", not ",
-                tokens.size());
+    throw BadInput("the corrupted sequence has as many tokens as the clean one, ", length, ", not ", tokens.size());
   for (const int token : tokens) {
     if (token < 0 || token >= vocab)
-      throw Error(ExitCode::bad_input, "token ", token, " of the corrupted sequence is outside the ", "vocabulary of ",
-                  vocab);
+      throw BadInput("token ", token, " of the corrupted sequence is outside the ", "vocabulary of ", vocab);
   }
 }
 

@@ -80,7 +80,7 @@ std::optional<MadeProblem> parse_made_problem(const nlohmann::json& value) {
                                   v.template get<double>() <= max_eigenvalue;
                          });
     if (!numbers || list.empty() || list.size() > max_eigenvalues)
-      throw Error(ExitCode::bad_input, where, ": eigenvalues are 1 to 128 numbers between 1e-12 and 1e12");
+      throw BadInput(where, ": eigenvalues are 1 to 128 numbers between 1e-12 and 1e12");
     made.eigenvalues = list.get<std::vector<double>>();
   } else {
     const std::string shape = get_choice(value, "shape", {"geometric", "clustered", "outlier"}, std::nullopt, where);

@@ -366,8 +366,7 @@ void AnalysedRun::choose(std::string_view command, const nlohmann::json& value) 
     if (row.settings.choose) names.emplace(row.settings.command);
   for (const CommandSpec& spec : command_table())
     if (spec.edits_inspection) names.emplace(spec.name);
-  throw Error(ExitCode::bad_input, command, " is not a command that analyses a model; choose one of ",
-              joined(names, ", "));
+  throw BadInput(command, " is not a command that analyses a model; choose one of ", joined(names, ", "));
 }
 
 std::optional<Recipe> AnalysedRun::opened_by(const Command& command) const {

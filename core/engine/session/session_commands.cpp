@@ -168,7 +168,7 @@ struct SessionWorker::Commands {
     } else if (!archive.discard(name)) {
       std::vector<std::string> names;
       for (const EarlierRun& earlier : archive.runs()) names.push_back(earlier.curves.run);
-      throw Error(ExitCode::bad_input, "there is no earlier run \"", name, "\"", which_there_are(name, names));
+      throw BadInput("there is no earlier run \"", name, "\"", which_there_are(name, names));
     }
     worker.report(Severity::info, (name.empty() ? present : name) + " was discarded");
   }
@@ -215,8 +215,8 @@ struct SessionWorker::Commands {
     TrainingRun& run = *worker.run_;
     const std::int64_t step = integer("step", run.step() + 1);
     if (step <= run.oldest_step() || step > run.latest_step() + 1)
-      throw Error(ExitCode::bad_input, "skip: step ", step, " cannot be left out; choose one of ",
-                  run.oldest_step() + 1, " to ", run.latest_step() + 1);
+      throw BadInput("skip: step ", step, " cannot be left out; choose one of ", run.oldest_step() + 1, " to ",
+                     run.latest_step() + 1);
     run.go_to(step - 1);
     begin_other_future([](TrainingRun& now) { now.leave_out_batch(); });
     worker.restart_clock();
@@ -226,7 +226,7 @@ struct SessionWorker::Commands {
 
   void freeze() {
     const std::string part = text("part", "");
-    if (part.empty()) throw Error(ExitCode::bad_input, R"(freeze takes {"part": "1 ska"}, the label of a part)");
+    if (part.empty()) throw BadInput(R"(freeze takes {"part": "1 ska"}, the label of a part)");
     const bool on = get_bool(value, "on", true, command.name);
     begin_other_future([&](TrainingRun& run) { run.freeze(part, on); });
     worker.report(Severity::info, part + (on ? " keeps its weights from here on" : " learns again"));
@@ -248,8 +248,7 @@ struct SessionWorker::Commands {
     if (!path.empty()) return worker.open(open_saved_run(path, newest_state));
     if (value.contains("recipe"))
       return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), get_bool(value, "alone", false, command.name));
-    if (preset.empty())
-      throw Error(ExitCode::bad_input, "load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
+    if (preset.empty()) throw BadInput("load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");
     worker.open({parse_recipe(find_preset(preset).text, "preset"), std::nullopt});
     worker.control_.resume(worker.options_.start_running);
   }
@@ -283,8 +282,8 @@ struct SessionWorker::Commands {
         names.push_back(find_preset(name.is_string() ? name.get<std::string>() : name.dump()).name);
     }
     if (names.empty())
-      throw Error(ExitCode::bad_input,
-                  R"(compare takes {"presets": ["tiny-ssm", "tiny"]}, `afterglow info` lists them, or {"seeds": 5})");
+      throw BadInput(
+          R"(compare takes {"presets": ["tiny-ssm", "tiny"]}, `afterglow info` lists them, or {"seeds": 5})");
     compare_presets(names);
   }
 
@@ -326,8 +325,7 @@ struct SessionWorker::Commands {
   void precision() {
     const Precision wanted = parse_precision(text("name", "fp32"));
     Backend& now = *worker.backend_;
-    if (!now.set_precision(wanted))
-      throw Error(ExitCode::bad_input, now.description(), " computes in fp32 only; switch to a GPU first");
+    if (!now.set_precision(wanted)) throw BadInput(now.description(), " computes in fp32 only; switch to a GPU first");
     move_to(worker.options_.make_backend(now.name(), worker.options_.threads), wanted);
   }
 
@@ -362,11 +360,11 @@ bool SessionWorker::knows(std::string_view name) { return static_cast<bool>(Comm
 
 void SessionWorker::apply(const Command& command) {
   const Commands::Handler handler = Commands::find(command.name);
-  if (!handler) throw Error(ExitCode::bad_input, "the engine has no command \"", command.name, "\"");
-  if (!is_open() && command.name != "load") throw Error(ExitCode::bad_input, "nothing is open; load a preset first");
+  if (!handler) throw BadInput("the engine has no command \"", command.name, "\"");
+  if (!is_open() && command.name != "load") throw BadInput("nothing is open; load a preset first");
   static const std::set<std::string> learn{"branch", "reset", "reseed", "blame", "microscope", "bisect"};
   if (is_open() && run_->folder() && (changes_training(command) || learn.contains(command.name)))
-    throw Error(ExitCode::bad_input, command.name, ": another program trains this run; open one checkpoint by itself");
+    throw BadInput(command.name, ": another program trains this run; open one checkpoint by itself");
   Commands call{*this, command};
   handler(call);
 }

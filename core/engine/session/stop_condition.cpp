@@ -22,9 +22,9 @@ StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& me
   for (const Comparison& comparison : condition_.comparisons) {
     for (const ConditionSide* side : {&comparison.left, &comparison.right}) {
       if (!side->at.empty() && side->at != "start")
-        throw Error(ExitCode::bad_input, StopConfig::command,
-                    ": after @ write `start`, the moment at which the "
-                    "condition is given; only lessons have numbered steps");
+        throw BadInput(StopConfig::command,
+                       ": after @ write `start`, the moment at which the "
+                       "condition is given; only lessons have numbered steps");
       // A number of no family exists in every run and needs no analysis.
       if (const NumberFamily* family = family_of(side->name)) analyses_ |= family->analyses;
     }
@@ -33,8 +33,8 @@ StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& me
   start_ = numbers_of(now);
   const Verdict verdict = judge_now(now);
   if (!verdict.unknown.empty())
-    throw Error(ExitCode::bad_input, StopConfig::command, ": this run has no number \"", verdict.unknown.front(),
-                "\"; `afterglow check --names` lists them");
+    throw BadInput(StopConfig::command, ": this run has no number \"", verdict.unknown.front(),
+                   "\"; `afterglow check --names` lists them");
   did_hold_ = verdict.holds;
 }
 

@@ -54,12 +54,12 @@ std::vector<std::string> spread(const std::string& spec, bool is_logarithmic, co
   std::vector<double> numbers;
   for (std::size_t i = 1; i < parts.size(); ++i) numbers.push_back(parse_number(parts[i]).value_or(NAN));
   if (numbers.size() != 3 || std::ranges::any_of(numbers, [](double number) { return !std::isfinite(number); }))
-    throw Error(ExitCode::usage, where, ": expected first, last and count after ", parts[0], how_to_write);
+    throw UsageError(where, ": expected first, last and count after ", parts[0], how_to_write);
   const double first = numbers[0], last = numbers[1], count = numbers[2];
   if (!(count >= 1 && count <= static_cast<double>(max_values)) || count != std::floor(count))
-    throw Error(ExitCode::usage, where, ": the count is a whole number from 1 to ", max_values);
+    throw UsageError(where, ": the count is a whole number from 1 to ", max_values);
   if (is_logarithmic && !(first > 0 && last > 0))
-    throw Error(ExitCode::usage, where, ": a logarithmic axis has positive ends; write lin: for others");
+    throw UsageError(where, ": a logarithmic axis has positive ends; write lin: for others");
   std::vector<std::string> values;
   for (int i = 0; i < static_cast<int>(count); ++i) {
     const double share = count > 1 ? i / (count - 1) : 0;
@@ -107,8 +107,8 @@ void check_axis(const Recipe& recipe, const SweepAxis& axis, const std::vector<S
       if (is_layer_setting(axis.field)) check_setting(settings, axis.field, parse_number(value).value_or(NAN));
       if (!find_setting(axis.field)) check_recipe(changed);
     } catch (const Error& error) {
-      if (is_known) throw Error(ExitCode::usage, where, ", value ", in_quotes(value), ": ", error.what());
-      throw Error(ExitCode::usage, where, ": the recipe has no such field", which_there_are(axis.field, fields));
+      if (is_known) throw UsageError(where, ", value ", in_quotes(value), ": ", error.what());
+      throw UsageError(where, ": the recipe has no such field", which_there_are(axis.field, fields));
     }
   }
 }
@@ -125,7 +125,7 @@ std::vector<std::string> assignments_at(const std::vector<SweepAxis>& axes, std:
 SweepAxis parse_axis(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string where = "--axis " + text;
-  if (equals == std::string::npos || equals == 0) throw Error(ExitCode::usage, where, ": no field", how_to_write);
+  if (equals == std::string::npos || equals == 0) throw UsageError(where, ": no field", how_to_write);
   SweepAxis axis{text.substr(0, equals), {}};
   const std::string spec = text.substr(equals + 1);
   axis.is_logarithmic = spec.starts_with("log:");
@@ -135,9 +135,9 @@ SweepAxis parse_axis(const std::string& text) {
     axis.values = split(spec, ',');
   }
   for (auto value = axis.values.begin(); value != axis.values.end(); ++value) {
-    if (value->empty()) throw Error(ExitCode::usage, where, ": a value is missing", how_to_write);
+    if (value->empty()) throw UsageError(where, ": a value is missing", how_to_write);
     if (std::find(axis.values.begin(), value, *value) != value)
-      throw Error(ExitCode::usage, where, ": the value ", *value, " is given twice");
+      throw UsageError(where, ": the value ", *value, " is given twice");
   }
   return axis;
 }
@@ -153,11 +153,10 @@ std::vector<PlannedRun> runs_of(const Recipe& recipe, const std::vector<SweepAxi
   std::size_t count = 1;
   for (const SweepAxis& axis : axes) {
     if (std::ranges::find(fields, axis.field) != fields.end())
-      throw Error(ExitCode::usage, "--axis ", axis.field, ": this field is an axis already");
+      throw UsageError("--axis ", axis.field, ": this field is an axis already");
     fields.push_back(axis.field);
     count *= axis.values.size();
-    if (count > max_runs)
-      throw Error(ExitCode::usage, "the axes give more than ", max_runs, " runs; take fewer values");
+    if (count > max_runs) throw UsageError("the axes give more than ", max_runs, " runs; take fewer values");
   }
   const std::vector<Setting> settings = settings_of(recipe);
   for (const SweepAxis& axis : axes) check_axis(recipe, axis, settings);
@@ -180,7 +179,7 @@ std::size_t find_metric(const std::vector<RunMetric>& metrics, const std::string
     if (!name.empty() && metrics[i].name.starts_with(name)) return i;
     names.push_back(metrics[i].name);
   }
-  throw Error(ExitCode::usage, "no number ", in_quotes(name), " is measured", which_there_are(name, names));
+  throw UsageError("no number ", in_quotes(name), " is measured", which_there_are(name, names));
 }
 
 void write_sweep_csv(const std::filesystem::path& path, const SweepView& sweep, const std::vector<PlannedRun>& runs) {

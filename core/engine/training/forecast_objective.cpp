@@ -158,7 +158,7 @@ ForecastScore ForecastObjective::score(Tape& tape, DType dtype, SeriesPart part,
 }
 
 double ForecastObjective::evaluate_recurrent(Tape&, std::uint64_t, std::int64_t, const Task*, const DecodeForm&) {
-  throw Error(ExitCode::bad_input, "a forecaster sees its whole window at once and has no recurrent form");
+  throw BadInput("a forecaster sees its whole window at once and has no recurrent form");
 }
 
 double ForecastObjective::evaluate(Tape& tape, std::uint64_t, std::int64_t examples, const Task*) {

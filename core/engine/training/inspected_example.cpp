@@ -17,11 +17,11 @@ std::unique_ptr<Task> other_task(const InspectionSetup& setup, const Task& own, 
   if (setup.task.empty()) return nullptr;
   std::unique_ptr<Task> task = make_task(nlohmann::json::parse(setup.task));
   if (task->windows() != nullptr || task->vocab() > vocab)
-    throw Error(ExitCode::bad_input, "probe.task: ", task->name(), " has ", task->vocab(), " tokens and the model ",
-                vocab, "; choose a task in the model's language");
+    throw BadInput("probe.task: ", task->name(), " has ", task->vocab(), " tokens and the model ", vocab,
+                   "; choose a task in the model's language");
   if (task->length() > max_inspected_tokens)
-    throw Error(ExitCode::bad_input, "probe.task: ", task->length(),
-                " tokens are too many to read one by one; give a length of ", max_inspected_tokens, " or less");
+    throw BadInput("probe.task: ", task->length(), " tokens are too many to read one by one; give a length of ",
+                   max_inspected_tokens, " or less");
   const auto* prefixed = dynamic_cast<const PrefixedTask*>(&own);
   return std::make_unique<PrefixedTask>(std::move(task), prefixed ? prefixed->places() : 0);
 }
@@ -33,11 +33,10 @@ Example inspected_example(const InspectionSetup& setup, const Task& own, std::ui
   Example example = (other ? *other : own).example(seed, setup.index, Split::held_out);
   if (setup.tokens.empty()) return example;
   if (setup.tokens.size() != example.tokens.size())
-    throw Error(ExitCode::bad_input, "an inspected sequence of this task has ", example.tokens.size(), " tokens, not ",
-                setup.tokens.size());
+    throw BadInput("an inspected sequence of this task has ", example.tokens.size(), " tokens, not ",
+                   setup.tokens.size());
   for (const int token : setup.tokens) {
-    if (token < 0 || token >= vocab)
-      throw Error(ExitCode::bad_input, "token ", token, " is outside the vocabulary of ", vocab);
+    if (token < 0 || token >= vocab) throw BadInput("token ", token, " is outside the vocabulary of ", vocab);
   }
   example.tokens.assign(setup.tokens.begin(), setup.tokens.end());
   if (other && other->name() == "ids") {  // a text: each token is answered with the next one

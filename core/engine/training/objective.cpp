@@ -46,9 +46,9 @@ void Objective::restore_memory(Backend& backend, DType dtype, const TrainingMemo
   const SpectralMemoryConfig& config = memory_->config();
   const std::int64_t appended = memory_->appended_after(step), wanted = std::min(appended, config.depth) * config.width;
   if (memory.appended != appended || static_cast<std::int64_t>(memory.rows.size()) != wanted)
-    throw Error(ExitCode::bad_input, "the memory of training holds ", memory.rows.size(), " numbers of ",
-                memory.appended, " steps, but after ", step, " steps it has ", wanted,
-                "; the file was changed by hand or is damaged");
+    throw BadInput("the memory of training holds ", memory.rows.size(), " numbers of ", memory.appended,
+                   " steps, but after ", step, " steps it has ", wanted,
+                   "; the file was changed by hand or is damaged");
   memory_->assign(memory.rows, memory.appended);
   if (memory_->refresh(backend, dtype)) has_changed_ = true;
 }
@@ -63,7 +63,7 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, ParameterStore& 
             ? "the task forecast needs a model that forecasts; set model.kind to spectral_memory or dlinear"
             : "this model forecasts series, but the task " + task->name() + " has tokens; take the task forecast");
   if (of_numbers && recipe.recompute > 0)
-    throw Error(ExitCode::bad_input, "recompute: not available for a model that forecasts; leave the field out");
+    throw BadInput("recompute: not available for a model that forecasts; leave the field out");
   if (of_numbers) return std::make_unique<ForecastObjective>(recipe, std::move(task), store);
   return make_token_objective(recipe, std::move(task), store);
 }

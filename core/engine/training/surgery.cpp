@@ -60,7 +60,7 @@ class SequenceReader {
     keys.rank = head.rank;
     keys.ridge = head.ridge;
     HeldTokens held = readers.held(layer, example_.context);
-    if (!held.is_linear) throw Error(ExitCode::bad_input, "surgery: ", part.label, changes_keys);
+    if (!held.is_linear) throw BadInput("surgery: ", part.label, changes_keys);
     keys.is_counted = std::move(held.counted);
     keys.is_measured = std::move(held.measured);
     return keys;
@@ -108,9 +108,9 @@ HeadFit fit_head(const KeyOperator& keys, std::span<const double> rows, const st
   if (!(found.distance < tolerance)) {
     const std::string how = std::isfinite(found.distance) ? "come only within " + std::to_string(found.distance) + " of"
                                                           : "cannot be brought to";
-    throw Error(ExitCode::bad_input, "surgery: the eigenvalues of ", place, " ", how,
-                " the positions they were dragged to. The keys of one sequence keep them inside the "
-                "unit circle, and a pair stays a pair; drag less far.");
+    throw BadInput("surgery: the eigenvalues of ", place, " ", how,
+                   " the positions they were dragged to. The keys of one sequence keep them inside the "
+                   "unit circle, and a pair stays a pair; drag less far.");
   }
   return {std::move(found.projection), std::move(target)};
 }
@@ -174,24 +174,22 @@ void write_pairs(Trainer& trainer, const ModelPart& part, LayerIntervention& lay
 
 InspectionSetup parse_surgery(const nlohmann::json& value, const Trainer& trainer) {
   if (trainer.forecast() != nullptr)
-    throw Error(ExitCode::bad_input,
-                "surgery: a forecaster has no Koopman operator; choose a preset with an SKA layer");
+    throw BadInput("surgery: a forecaster has no Koopman operator; choose a preset with an SKA layer");
   const InspectionSetup setup = parse_inspection_setup(value, intervention_targets(trainer));
   for (const auto& [part, layer] : setup.interventions.layers) {
     for (const auto& [head, edits] : layer.heads) {
       if (!moves_of(edits).empty()) return setup;
     }
   }
-  throw Error(ExitCode::bad_input,
-              "surgery: no eigenvalue is moved; drag a dot of the Koopman spectrum first, or name "
-              R"({"overrides": [{"name": "drag_mode", "value": {"number": 0, "re": 0.9}}]})");
+  throw BadInput(
+      "surgery: no eigenvalue is moved; drag a dot of the Koopman spectrum first, or name "
+      R"({"overrides": [{"name": "drag_mode", "value": {"number": 0, "re": 0.9}}]})");
 }
 
 SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const InspectionSetup& surgery,
                         const Spectra* numbered) {
   if (trainer.parameters().count() > max_weights)
-    throw Error(ExitCode::bad_input,
-                "surgery reads the model in float64, with at most 100 million weights; this one is larger");
+    throw BadInput("surgery reads the model in float64, with at most 100 million weights; this one is larger");
   const Example example = inspected_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());
   SequenceReader reader(trainer, model, example);
   ParameterStore& store = trainer.parameters();
@@ -201,7 +199,7 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Ins
     for (auto& [index, layer] : result.exact.interventions.layers) {
       const ModelPart& part = trainer.parts()[static_cast<std::size_t>(index)];
       if (shows(part.kind, LayerTrait::koopman_modes)) {
-        if (!store.find(part.scope + ".gamma")) throw Error(ExitCode::bad_input, "surgery: ", part.label, has_angles);
+        if (!store.find(part.scope + ".gamma")) throw BadInput("surgery: ", part.label, has_angles);
         write_pairs(trainer, part, layer, before);
         continue;
       }

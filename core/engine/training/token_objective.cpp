@@ -38,8 +38,8 @@ class TokenObjective final : public Objective {
       : task_(std::move(task)), model_(recipe.model, store), seed_(recipe.seed) {
     memory_ = model_.memory();
     if (task_->vocab() > model_.vocab())
-      throw Error(ExitCode::bad_input, "the task uses ", task_->vocab(), " different tokens, but model.vocab is ",
-                  model_.vocab(), "; raise model.vocab");
+      throw BadInput("the task uses ", task_->vocab(), " different tokens, but model.vocab is ", model_.vocab(),
+                     "; raise model.vocab");
     model_.recompute(recipe.recompute);
     if (model_.places() > 0) {
       const auto places = static_cast<int>(model_.places());

@@ -19,7 +19,7 @@ namespace afterglow {
 namespace {
 
 [[noreturn]] void refuse_unknown_setting(std::string_view key) {
-  throw Error(ExitCode::bad_input, key, ": there is no such setting in this model; `afterglow info` lists them");
+  throw BadInput(key, ": there is no such setting in this model; `afterglow info` lists them");
 }
 
 /// Above this many bytes gradients reuse the memory of values that are no longer needed; below, synchronising with
@@ -28,8 +28,8 @@ constexpr std::size_t worth_recycling = std::size_t{256} << 20;
 
 void check_shards(int shards, std::int64_t batch) {
   if (batch % shards == 0) return;
-  throw Error(ExitCode::bad_input, "training.batch: ", batch, " sequences cannot be split into ", shards,
-              " equal parts; take a multiple of ", shards);
+  throw BadInput("training.batch: ", batch, " sequences cannot be split into ", shards,
+                 " equal parts; take a multiple of ", shards);
 }
 
 /// Checks the memory of the weights alone before any is taken, and says what helps.
@@ -267,8 +267,7 @@ void Trainer::run_shards() {
     objective_->load(step_ * recipe_.shards + shard);
     const auto answers = static_cast<double>(objective_->loaded_answers());
     if (!(answers > 0))
-      throw Error(ExitCode::bad_input,
-                  "shards: a batch of this model or task cannot be split into parts; leave the field out");
+      throw BadInput("shards: a batch of this model or task cannot be split into parts; leave the field out");
     run_program(&Trainer::run_part);
     if (i + 1 == shared_->count()) finish_gradient(answers);
     backend_->synchronize();
@@ -443,8 +442,7 @@ std::string Trainer::diagnose_pass() {
 
 Model& Trainer::model() const {
   if (Model* model = objective_->model()) return *model;
-  throw Error(ExitCode::bad_input,
-              "this needs a model of tokens, and the run forecasts a series; choose a preset with tokens");
+  throw BadInput("this needs a model of tokens, and the run forecasts a series; choose a preset with tokens");
 }
 
 // Waits for the copy, because later work on the other back end may overwrite its source.
@@ -515,9 +513,9 @@ void check_setting(std::span<const Setting> settings, std::string_view key, doub
     if (setting.key != key) continue;
     const bool is_whole = !setting.integer || value == std::floor(value);
     if (value >= setting.minimum && value <= setting.maximum && is_whole) return;
-    throw Error(ExitCode::bad_input, setting.label, " must be ", (setting.integer ? "a whole number " : ""), "between ",
-                shortest(setting.minimum), " and ", shortest(setting.maximum), "; ", setting.key, " = ",
-                shortest(value));
+    throw BadInput(setting.label, " must be ", (setting.integer ? "a whole number " : ""), "between ",
+                   shortest(setting.minimum), " and ", shortest(setting.maximum), "; ", setting.key, " = ",
+                   shortest(value));
   }
   refuse_unknown_setting(key);
 }

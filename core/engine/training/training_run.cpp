@@ -481,7 +481,7 @@ bool TrainingRun::open_stored(const StoredState& stored) {
   if (stored.step == step()) return false;
   const SavedRun saved = open_state(stored);
   if (saved.recipe.model != recipe_.model)
-    throw Error(ExitCode::bad_input, stored.path.string(), ": it holds another model than the one that is open");
+    throw BadInput(stored.path.string(), ": it holds another model than the one that is open");
   const TrainerState present = trainer_->save();
   std::shared_ptr<const Spectra> numbered;
   try {
@@ -526,13 +526,12 @@ void TrainingRun::jump_towards(std::int64_t target) {
 }
 
 bool TrainingRun::restore_before(std::int64_t target) {
-  if (target < 0) throw Error(ExitCode::bad_input, "step ", target, ": steps count from 0");
+  if (target < 0) throw BadInput("step ", target, ": steps count from 0");
   if (folder_) return open_stored(folder_->near(target));
   if (history_.frames() == 0) return false;  // nothing has changed since the start
   const TrainerState* kept = history_.before(target);
   if (kept == nullptr)
-    throw Error(ExitCode::bad_input, "This snapshot starts at step ", oldest_step(),
-                "; rerun the recipe to go further back.");
+    throw BadInput("This snapshot starts at step ", oldest_step(), "; rerun the recipe to go further back.");
   const bool is_nearest = target >= step() && kept->step <= step();
   if (is_nearest) return false;
   record_.truncate(latest_step_);  // of a failed step

@@ -23,8 +23,8 @@ constexpr std::size_t base64_line = 76;
 constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 [[noreturn]] void throw_damaged(const std::string& path, const std::string& what) {
-  throw Error(ExitCode::bad_input, "cannot read the recipe in ", path, ": ", what,
-              "; export the figure again or take another copy of the file");
+  throw BadInput("cannot read the recipe in ", path, ": ", what,
+                 "; export the figure again or take another copy of the file");
 }
 
 std::string hex_text(std::uint32_t value) {
@@ -235,8 +235,8 @@ std::optional<std::string> recipe_in(std::string_view bytes, const std::string& 
   if (bytes.starts_with("%PDF-")) return recipe_in_pdf(bytes, path);
   if (bytes.substr(0, 4096).find("<svg") != std::string_view::npos) return recipe_in_svg(bytes, path);
   if (path.ends_with(".csv") || path.ends_with(".CSV")) return recipe_in_csv(bytes, path);
-  throw Error(ExitCode::bad_input, "cannot read ", path,
-              ": it is not an SVG, PDF, PNG or CSV file; drop a figure that Afterglow exported");
+  throw BadInput("cannot read ", path,
+                 ": it is not an SVG, PDF, PNG or CSV file; drop a figure that Afterglow exported");
 }
 
 }  // namespace afterglow

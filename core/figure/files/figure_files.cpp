@@ -75,8 +75,7 @@ std::vector<fs::path> write_figure(const Figure& figure, const fs::path& path, s
   refuse_nul(path);
   const auto from_name = format_of(path.extension().string());
   if (formats.empty() && !from_name)
-    throw Error(ExitCode::usage, "cannot write ", path.string(),
-                ": its name says no format; end it in .svg, .pdf, .png or .csv");
+    throw UsageError("cannot write ", path.string(), ": its name says no format; end it in .svg, .pdf, .png or .csv");
   if (formats.empty()) formats = {*from_name};
   fs::path stem = path;
   if (from_name) stem.replace_extension();

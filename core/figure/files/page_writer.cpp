@@ -347,8 +347,8 @@ std::string png_bytes(const Figure& figure, const PageSize& wanted, const Theme&
   const double scale = dots_per_inch / 72;
   const double width = std::round(page.width_pt() * scale), height = std::round(page.height_pt() * scale);
   if (!(width >= 1 && height >= 1 && width <= max_pixels && height <= max_pixels))
-    throw Error(ExitCode::bad_input, "cannot draw a PNG of ", std::llround(page.width_mm), " mm at ",
-                number_text(dots_per_inch), " dpi: at most 16,000 pixels a side; choose a smaller size or PDF");
+    throw BadInput("cannot draw a PNG of ", std::llround(page.width_mm), " mm at ", number_text(dots_per_inch),
+                   " dpi: at most 16,000 pixels a side; choose a smaller size or PDF");
   const Surface surface(
       cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(width), static_cast<int>(height)));
   check(cairo_surface_status(surface.get()), "PNG");

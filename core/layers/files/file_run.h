@@ -64,7 +64,7 @@ class FileRun : Immovable {
   Tensor upload(const std::vector<double>& values, const Shape& shape, DType dtype);
   template <class... What>
   [[noreturn]] void refuse(const What&... what) const {
-    throw Error(ExitCode::bad_input, where_, ": ", what...);
+    throw BadInput(where_, ": ", what...);
   }
 
   std::string where_;

@@ -214,8 +214,8 @@ void write_weights(ParameterStore& store, const std::string& prefix, const Writt
   for (const auto& [name, weights] : block.weights) {
     Parameter* parameter = store.find(prefix + "." + name);
     if (parameter == nullptr || parameter->shape.elements() != static_cast<std::int64_t>(weights.size())) {
-      throw Error(ExitCode::bad_input, prefix, ".", name, ": the block that ", block.role, " has ", weights.size(),
-                  " weights for it, and the layer has no parameter of that name and size");
+      throw BadInput(prefix, ".", name, ": the block that ", block.role, " has ", weights.size(),
+                     " weights for it, and the layer has no parameter of that name and size");
     }
     parameter->initialise = {[weights = weights](Random&, const Shape&, std::span<double> values) {
       std::ranges::copy(weights, values.begin());

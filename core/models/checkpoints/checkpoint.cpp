@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 4> wrapper_words{"_orig_mod", "module", "
 
 template <class... What>
 [[noreturn]] void refuse(const fs::path& path, const What&... what) {
-  throw Error(ExitCode::bad_input, path.string(), ": ", what...);
+  throw BadInput(path.string(), ": ", what...);
 }
 
 /// The first file of the folder whose name is that of a pickle; empty without one.
@@ -250,8 +250,8 @@ void require_all_matched(const ModelPlan& plan, const ParameterStore& store) {
   for (const WeightMatch& match : plan.weights) matched.insert(match.parameter);
   for (const Parameter& parameter : store.all()) {
     if (!matched.contains(parameter.name))
-      throw Error(ExitCode::bad_input, "the parameter ", parameter.name,
-                  " has no place in a model of this library; export with --format npz");
+      throw BadInput("the parameter ", parameter.name,
+                     " has no place in a model of this library; export with --format npz");
   }
 }
 
@@ -435,8 +435,7 @@ std::filesystem::path Checkpoint::tokenizer() const {
 
 json Checkpoint::origin() const {
   if (!is_utf8(std::filesystem::absolute(folder_.folder()).string()))
-    throw Error(ExitCode::bad_input, folder_.folder().string(),
-                ": a recipe holds names in UTF-8 only; rename the folder");
+    throw BadInput(folder_.folder().string(), ": a recipe holds names in UTF-8 only; rename the folder");
   std::filesystem::path path = std::filesystem::absolute(folder_.folder()).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // the path ended in a slash
   return {{"path", path.string()}, {"hash", folder_.hash()}, {"library", library_->name}, {"config", folder_.config()}};
@@ -518,24 +517,25 @@ void Checkpoint::check(const ParameterStore& declared) const {
     if (tensor == nullptr) {
       if (match.left_out_by != nullptr) continue;
       if (is_one_layer())
-        throw Error(ExitCode::bad_input, where, "these are the weights of one layer without a model around it; ",
-                    "compare it with `afterglow layer`, or name its tensors layers.0. and so on and add an embedding, "
-                    "a norm and a head");
-      throw Error(ExitCode::bad_input, where, "the tensor ", in_quotes(match.names.front()), " is missing",
-                  did_you_mean(match.names.front(), folder_.names()), "; save the whole model (ForCausalLM) again");
+        throw BadInput(
+            where, "these are the weights of one layer without a model around it; ",
+            "compare it with `afterglow layer`, or name its tensors layers.0. and so on and add an embedding, "
+            "a norm and a head");
+      throw BadInput(where, "the tensor ", in_quotes(match.names.front()), " is missing",
+                     did_you_mean(match.names.front(), folder_.names()), "; save the whole model (ForCausalLM) again");
     }
     std::vector<std::int64_t> found = tensor->shape;
     for (const TensorView* one : tensors_of(match)) {
       if (!is_floating(one->type) || !one->other_type.empty())
-        throw Error(ExitCode::bad_input, where, in_quotes(one->name), " holds ", type_of(*one),
-                    " where weights should be; save the model in float32 or bfloat16");
+        throw BadInput(where, in_quotes(one->name), " holds ", type_of(*one),
+                       " where weights should be; save the model in float32 or bfloat16");
       if (one != tensor && one->shape.size() == found.size() && !found.empty()) found.front() += one->shape.front();
     }
     const std::vector<std::int64_t> wanted = tensor_shape(parameter, match);
     if (!is_laid_out(found, wanted))
-      throw Error(ExitCode::bad_input, where, in_quotes(tensor->name), " is ", Shape(found).text(),
-                  match.joined.empty() ? "" : " with those that follow it", ", and config.json asks for ",
-                  Shape(wanted).text(), "; the two do not belong together, get the folder again");
+      throw BadInput(where, in_quotes(tensor->name), " is ", Shape(found).text(),
+                     match.joined.empty() ? "" : " with those that follow it", ", and config.json asks for ",
+                     Shape(wanted).text(), "; the two do not belong together, get the folder again");
   }
 }
 
@@ -565,8 +565,8 @@ void Checkpoint::load(ParameterStore& store) const {
     const Parameter& parameter = parameter_of(store, match.parameter);
     const std::vector<const TensorView*> tensors = tensors_of(match);
     const auto refuse_number = [&](std::ptrdiff_t at) {
-      throw Error(ExitCode::bad_input, folder_.folder().string(), ": ", in_quotes(match.names.front()),
-                  " holds NaN or infinity at index ", at, "; take an earlier checkpoint");
+      throw BadInput(folder_.folder().string(), ": ", in_quotes(match.names.front()),
+                     " holds NaN or infinity at index ", at, "; take an earlier checkpoint");
     };
     if (!tensors.empty() && match.rows.empty() && store.dtype() == DType::f32) {
       std::int64_t done = 0;
@@ -600,9 +600,9 @@ Checkpoint open_origin(const json& origin) {
   Checkpoint checkpoint(get_string(origin, "path", std::nullopt, "checkpoint"));
   const std::string wanted = get_string(origin, "hash", "", "checkpoint"), found = checkpoint.origin()["hash"];
   if (wanted.empty() || wanted == found) return checkpoint;
-  throw Error(ExitCode::bad_input, checkpoint.origin()["path"].get<std::string>(),
-              ": these are not the weights that the recipe was made with: their hash is ", found, ", not ", wanted,
-              "; put those there again");
+  throw BadInput(checkpoint.origin()["path"].get<std::string>(),
+                 ": these are not the weights that the recipe was made with: their hash is ", found, ", not ", wanted,
+                 "; put those there again");
 }
 
 WrittenModel write_model(const CheckpointLibrary& library, const json& model, const json& task, const json& origin,

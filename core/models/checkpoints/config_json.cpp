@@ -27,8 +27,7 @@ void erase_nulls(json& object) {
 
 json read_config_json(const std::filesystem::path& path) {
   json config = parse_json(with_json_numbers(read_file(path, largest_config)), path.string());
-  if (!config.is_object())
-    throw Error(ExitCode::bad_input, path.string(), ": it holds no object; give the config.json of the model");
+  if (!config.is_object()) throw BadInput(path.string(), ": it holds no object; give the config.json of the model");
   erase_nulls(config);
   return config;
 }

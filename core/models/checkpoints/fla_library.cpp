@@ -25,7 +25,7 @@ struct FlaMixer {
 };
 
 [[noreturn]] void refuse_layer(const std::string& what) {
-  throw Error(ExitCode::bad_input, "flash-linear-attention has no layer ", what, "; export with --format npz");
+  throw BadInput("flash-linear-attention has no layer ", what, "; export with --format npz");
 }
 
 /// size * factor, which must be a whole number of `parts`.
@@ -376,7 +376,7 @@ ModelPlan plan(const ConfigFields& config) {
 }
 
 [[noreturn]] void refuse_model(const std::string& what) {
-  throw Error(ExitCode::bad_input, "flash-linear-attention has no model ", what, "; export with --format npz");
+  throw BadInput("flash-linear-attention has no model ", what, "; export with --format npz");
 }
 
 /// The field "attn" for the layers with attention.

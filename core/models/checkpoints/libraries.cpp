@@ -96,8 +96,7 @@ ModelPlan plan_of(const CheckpointLibrary& library, const ConfigFields& config) 
 
 std::vector<json> blocks_of(const json& model) {
   if (model.contains("retrieval"))
-    throw Error(ExitCode::bad_input,
-                "no other library builds the network of a proof; export its weights with --format npz");
+    throw BadInput("no other library builds the network of a proof; export its weights with --format npz");
   std::vector<json> all;
   for (json block : model.at("blocks")) {
     const std::int64_t repeat = block.value("repeat", std::int64_t{1});
@@ -149,8 +148,8 @@ const CheckpointLibrary& library_of(const json& config, std::string_view where) 
   const auto models = names_of(checkpoint_libraries(),
                                [](const CheckpointLibrary& library) { return library.name + ": " + library.about; });
   const json type = config.value("model_type", json());
-  throw Error(ExitCode::bad_input, where, ": \"model_type\" is ", type.is_null() ? "missing" : type.dump(),
-              ", of which Afterglow has no layers; it opens models of ", joined(models, "; "));
+  throw BadInput(where, ": \"model_type\" is ", type.is_null() ? "missing" : type.dump(),
+                 ", of which Afterglow has no layers; it opens models of ", joined(models, "; "));
 }
 
 }  // namespace afterglow

@@ -137,7 +137,7 @@ void take_gated_norm(ModelPlan& plan, json& mixer, bool per_group, const std::st
 json common_mamba2_mixer(const json& model, const std::string& library) {
   const std::vector<json> blocks = blocks_of(model);
   const auto refuse = [&](const auto&... what) {
-    throw Error(ExitCode::bad_input, library, " has no model ", what..., "; export with --format npz");
+    throw BadInput(library, " has no model ", what..., "; export with --format npz");
   };
   if (model.contains("memory")) refuse("with a memory of training");
   if (blocks.empty()) refuse("without blocks");

@@ -47,7 +47,7 @@ class ConfigFields {
   /// takes them, says what to do.
   template <class... Why>
   [[noreturn]] void refuse(const char* name, const Why&... why) const {
-    throw Error(ExitCode::bad_input, where_, ": \"", name, "\" is ", shown(name), ": ", why...);
+    throw BadInput(where_, ": \"", name, "\" is ", shown(name), ": ", why...);
   }
   /// The fields, "rope_parameters.factor" for those of a part, that no function above has read and that are not among
   /// the words of `harmless`.

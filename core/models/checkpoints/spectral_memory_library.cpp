@@ -65,8 +65,7 @@ ModelPlan plan(const ConfigFields& config) {
 
 json config_of(const json& model, const json& task, std::vector<std::string>& notes) {
   if (model.value("kind", json()) != type)
-    throw Error(ExitCode::bad_input,
-                "Spectral Memory's code has the forecasting model spectral_memory alone; export with --format npz");
+    throw BadInput("Spectral Memory's code has the forecasting model spectral_memory alone; export with --format npz");
   json config = model;
   config.erase("kind");
   config["model_type"] = type;

@@ -72,8 +72,7 @@ ModelPlan plan(const ConfigFields& config) {
 }
 
 json config_of(const json&, const json&, std::vector<std::string>&) {
-  throw Error(ExitCode::bad_input,
-              "mamba_ssm's config.json is written only for models that came with one; export with --format npz");
+  throw BadInput("mamba_ssm's config.json is written only for models that came with one; export with --format npz");
 }
 
 }  // namespace

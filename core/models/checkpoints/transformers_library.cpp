@@ -31,7 +31,7 @@ ModelPlan plan(const ConfigFields& config) {
 json config_of(const json& model, const json&, std::vector<std::string>& notes) {
   const json mixer = common_mamba2_mixer(model, "transformers");
   if (!mixer.value("rmsnorm", true))
-    throw Error(ExitCode::bad_input, "transformers' Mamba2 always has a gated norm; export with --format fla");
+    throw BadInput("transformers' Mamba2 always has a gated norm; export with --format fla");
   json config = mamba2_config(model, mixer, names);
   const bool is_over_all = mixer.value("ngroups", 1) > 1 && !mixer.value("norm_per_group", false);
   config["transformers_version"] = is_over_all ? "5.22.0" : "5.23.0";

@@ -39,7 +39,7 @@ std::shared_ptr<const Observation> sample_named(const std::string& name) {
   for (const samples::Sample& sample : samples::all()) {
     if (sample.name == name) return sample.observation();
   }
-  throw Error(ExitCode::usage, "there is no sample \"" + name + "\"");
+  throw UsageError("there is no sample \"" + name + "\"");
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ constexpr double relative_reach = 1e-5;
 /// Throws Error(bad_input) before any memory is allocated.
 Trainer& small_enough(Trainer& trainer) {
   if (trainer.parameters().count() > max_weights)
-    throw Error(ExitCode::bad_input,
-                "eigenvalue forces are computed in float64, for models with at most 100 million "
-                "weights; this one is larger");
+    throw BadInput(
+        "eigenvalue forces are computed in float64, for models with at most 100 million "
+        "weights; this one is larger");
   return trainer;
 }
 

@@ -57,11 +57,10 @@ void ForecastEnsemble::add(const std::string& path, const Recipe& of, Backend& b
   if (std::ranges::find(paths_, path) != paths_.end()) return;
   const SavedRun saved = open_saved_run(path);
   if (!saved.snapshot)
-    throw Error(ExitCode::bad_input, path,
-                ": comparing forecasts needs the weights of the other run; give a snapshot (.safetensors)");
+    throw BadInput(path, ": comparing forecasts needs the weights of the other run; give a snapshot (.safetensors)");
   if (!have_same_windows(saved.recipe, of))
-    throw Error(ExitCode::bad_input, path, ": its task is ", saved.recipe.task.dump(), ", this run's ", of.task.dump(),
-                "; only forecasts of the same windows can be compared");
+    throw BadInput(path, ": its task is ", saved.recipe.task.dump(), ", this run's ", of.task.dump(),
+                   "; only forecasts of the same windows can be compared");
   Snapshot snapshot = *saved.snapshot;
   snapshot.recipe.task = of.task;  // the data of this run, wherever the other run found it
   runs_.push_back(std::make_unique<TrainingRun>(snapshot, backend, 0));

@@ -147,8 +147,8 @@ RaceConfig read_race(const nlohmann::json& value, const RaceConfig& before) {
   config.kinds.clear();
   for (const nlohmann::json& kind : value["kinds"]) {
     if (!kind.is_string() || !mixes_tokens(kind.get<std::string>())) {
-      throw Error(ExitCode::bad_input, "influence.race.kinds: ", kind.dump(),
-                  " is no layer that mixes tokens; `afterglow info` lists them");
+      throw BadInput("influence.race.kinds: ", kind.dump(),
+                     " is no layer that mixes tokens; `afterglow info` lists them");
     }
     config.kinds.push_back(kind.get<std::string>());
   }

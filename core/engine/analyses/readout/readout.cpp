@@ -152,8 +152,8 @@ class ReadoutMeasurement : public CopyMeasurement<ReadoutView> {
     std::int64_t below = 0, own = 0;
     for (std::size_t i = 0; i <= branch_; ++i) below += own = branches[i].layer->state_bytes(trainer.dtype(), tokens);
     const auto refuse = [&](const std::string& whose, std::int64_t bytes, const std::string& advice) {
-      throw Error(ExitCode::bad_input, whose, " of one sequence takes ", bytes, " bytes, too many for read-outs of ",
-                  now_.examples, " sequences; ", advice);
+      throw BadInput(whose, " of one sequence takes ", bytes, " bytes, too many for read-outs of ", now_.examples,
+                     " sequences; ", advice);
     };
     if (own * now_.examples > max_bytes) refuse("the state", own, "choose a layer with a smaller one");
     if (below * now_.examples > max_bytes_below)

@@ -42,8 +42,7 @@ class Bisect : public Study<BisectConfig, BisectView> {
       view.planned = frozen_.size();
     });
     if (view_->until <= view_->from)
-      throw Error(ExitCode::bad_input, "bisect: this run begins at step ", view_->from,
-                  "; set `until` to a step after ", view_->until);
+      throw BadInput("bisect: this run begins at step ", view_->from, "; set `until` to a step after ", view_->until);
   }
 
   /// Whether `recipe` describes the training that is repeated here.

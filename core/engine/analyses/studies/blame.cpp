@@ -63,7 +63,7 @@ BlameConfig resolved(BlameConfig config, const TrainingRun& run) {
   const std::int64_t earliest = run.oldest_step() + 1;
   if (config.last == 0) config.last = config.until;
   if (config.first == 0) config.first = std::max(earliest, config.last - usual_batches + 1);
-  const auto refuse = [](const auto&... what) { throw Error(ExitCode::bad_input, "blame: ", what...); };
+  const auto refuse = [](const auto&... what) { throw BadInput("blame: ", what...); };
   if (config.until < earliest) refuse("train some steps first; there is no batch yet that could be left out");
   if (config.until > run.latest_step())
     refuse("step ", config.until, " has not been trained; the last one is ", run.latest_step());

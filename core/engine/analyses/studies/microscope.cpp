@@ -44,7 +44,7 @@ MicroscopeConfig read_microscope(const json& value, MicroscopeConfig before) {
 
 template <class... What>
 [[noreturn]] void refuse_change(const What&... what) {
-  throw Error(ExitCode::bad_input, "microscope: ", what...);
+  throw BadInput("microscope: ", what...);
 }
 
 /// The text after "bit" or "token"; empty for the word alone; nullopt for another change.

@@ -49,8 +49,8 @@ class OverTraining : public Study<OverTrainingConfig, OverTrainingView> {
     bool is_left = true;
     while (is_left && !number()) is_left = measure_next();
     if (!number())
-      throw Error(ExitCode::bad_input, "over_training: at step ", measured_step_, " this run has no number \"",
-                  config_.number, "\"; `afterglow check --names` lists those that it has");
+      throw BadInput("over_training: at step ", measured_step_, " this run has no number \"", config_.number,
+                     "\"; `afterglow check --names` lists those that it has");
   }
 
   /// Whether the measured states belong to this recipe's past; after a change the states before it stay valid.

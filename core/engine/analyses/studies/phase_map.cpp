@@ -83,7 +83,7 @@ class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
           recipe.name, {parse_axis(config_.x), parse_axis(config_.y)}, inquiry_.metrics, {}, carried_text(base)};
     });
     if (size_of(view_->sweep.axes) > max_map_runs)
-      throw Error(ExitCode::bad_input, "a map has at most ", max_map_runs, " runs; take fewer values");
+      throw BadInput("a map has at most ", max_map_runs, " runs; take fewer values");
     runs_ = runs_of(base, view_->sweep.axes, inquiry_);
     next_ = next_place(view_->sweep, view_->shown);
   }
@@ -122,7 +122,7 @@ class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
       recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
       return recipe;
     }
-    throw Error(ExitCode::bad_input, "run ", place, " of the map has not been trained yet");
+    throw BadInput("run ", place, " of the map has not been trained yet");
   }
 
   /// Whether the recipe is that of a point on the map.
@@ -203,7 +203,7 @@ AnalysisSet choose_phase_map(AnalysisSubject& subject, const nlohmann::json& val
 std::optional<Recipe> opened_run(const AnalysisSubject& subject, const nlohmann::json& value) {
   if (!value.is_object() || !value.contains("open")) return std::nullopt;
   const std::shared_ptr<PhaseMap>& map = subject.chosen<RunMap>().map;
-  if (!map) throw Error(ExitCode::bad_input, "there is no phase map yet; its workspace makes one");
+  if (!map) throw BadInput("there is no phase map yet; its workspace makes one");
   return map->finished_run(value["open"].is_number_integer() ? value["open"].get<std::int64_t>() : -1);
 }
 

@@ -84,8 +84,7 @@ std::vector<std::string> paths_in(const nlohmann::json& value, const ForecastEns
   std::vector<std::string> paths = value.contains("paths") ? std::vector<std::string>{} : before.paths();
   if (value.contains("path")) paths.push_back(get_string(value, "path", std::nullopt, "compare_runs"));
   for (const nlohmann::json& path : value.value("paths", nlohmann::json::array())) {
-    if (!path.is_string())
-      throw Error(ExitCode::bad_input, "compare_runs.paths: expected names of snapshots, got ", path.dump());
+    if (!path.is_string()) throw BadInput("compare_runs.paths: expected names of snapshots, got ", path.dump());
     paths.push_back(path.get<std::string>());
   }
   return paths;
@@ -96,7 +95,7 @@ AnalysisSet compare_runs(AnalysisSubject& subject, const nlohmann::json& value) 
   ForecastEnsemble& ensemble = subject.chosen<ForecastEnsemble>();
   const std::vector<std::string> paths = paths_in(value, ensemble);
   if (subject.observer && !paths.empty())
-    throw Error(ExitCode::bad_input, "compare_runs: only forecasts can be compared; open one first");
+    throw BadInput("compare_runs: only forecasts can be compared; open one first");
   ForecastEnsemble chosen;
   for (const std::string& path : paths)
     chosen.add(std::filesystem::absolute(path).string(), subject.run->recipe(), subject.run->trainer().backend());

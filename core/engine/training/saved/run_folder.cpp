@@ -249,8 +249,8 @@ const StoredState& RunFolder::near(std::int64_t step, std::int64_t by) const {
   std::string why;
   for (const std::string& note : notes_) why += "; " + note;
   if (states_.empty())
-    throw Error(ExitCode::bad_input, folder_.string(), ": there is no checkpoint that can be opened, only ",
-                log_.curves.size(), " curves of logs", why);
+    throw BadInput(folder_.string(), ": there is no checkpoint that can be opened, only ", log_.curves.size(),
+                   " curves of logs", why);
   auto place = states_.upper_bound(step);
   if (place != states_.begin()) --place;
   for (; by < 0 && place != states_.begin(); ++by) --place;
@@ -262,8 +262,8 @@ const StoredState& RunFolder::at(std::int64_t step) const {
   const StoredState& nearest = near(step);
   if (step == newest_state || nearest.step == step) return nearest;
   const auto known = names_of(states_, [](const auto& one) { return std::to_string(one.first); });
-  throw Error(ExitCode::usage, folder_.string(), ": there is no checkpoint of step ", step, ", only those of steps ",
-              joined(known, ", "));
+  throw UsageError(folder_.string(), ": there is no checkpoint of step ", step, ", only those of steps ",
+                   joined(known, ", "));
 }
 
 }  // namespace afterglow

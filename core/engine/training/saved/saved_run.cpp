@@ -94,35 +94,34 @@ SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
     if (step == no_step || step == newest_state) return read_model(path);
   }
   if (step != no_step && step != newest_state)
-    throw Error(ExitCode::usage, path.string(),
-                ": --step chooses among the checkpoints of a folder, and this is no such folder");
+    throw UsageError(path.string(), ": --step chooses among the checkpoints of a folder, and this is no such folder");
   const std::string extension = extension_of(path);
   if (extension == ".safetensors") {
     if (is_other_model(path)) return read_model(path);
     return open_state({.path = path, .is_snapshot = true});
   }
   if (extension == ".npz")
-    throw Error(ExitCode::bad_input, path.string(),
-                ": arrays of NumPy are not opened; write them as model.safetensors into a folder with "
-                "the model's config.json (in Python: afterglow.save_tensors(file, "
-                "dict(numpy.load(npz))))");
+    throw BadInput(path.string(),
+                   ": arrays of NumPy are not opened; write them as model.safetensors into a folder with "
+                   "the model's config.json (in Python: afterglow.save_tensors(file, "
+                   "dict(numpy.load(npz))))");
   if (extension == ".json" && is_checkpoint_file(path))
-    throw Error(ExitCode::bad_input, path.string(), ": this is a part of another library's model; give its ",
-                "folder: ", std::filesystem::absolute(path).parent_path().string());
+    throw BadInput(path.string(), ": this is a part of another library's model; give its ",
+                   "folder: ", std::filesystem::absolute(path).parent_path().string());
   if (extension == ".json") return read_run(read_json(path), path.string());
   if (format_of(extension)) {
     const std::optional<std::string> recipe = read_recipe(path);
     if (!recipe)
-      throw Error(ExitCode::bad_input, path.string(),
-                  ": this file carries no Afterglow recipe; only figures that Afterglow exported can be reopened");
+      throw BadInput(path.string(),
+                     ": this file carries no Afterglow recipe; only figures that Afterglow exported can be reopened");
     const std::string where = path.string() + ": recipe";
     return read_run(parse_json(*recipe, where), where);
   }
   if (!std::filesystem::exists(path, unknown)) refuse_missing_file(path);
   if (extension == ".txt") return read_text(path);
-  throw Error(ExitCode::bad_input, path.string(),
-              ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
-              "figure (.svg, .pdf, .png, .csv), a text (.txt) or the folder of a model");
+  throw BadInput(path.string(),
+                 ": unknown kind of file; give a snapshot (.safetensors), a recipe (.json), an exported "
+                 "figure (.svg, .pdf, .png, .csv), a text (.txt) or the folder of a model");
 }
 
 /// The number of a tokenizer's tokens, with the gaps between their ids.
@@ -197,8 +196,7 @@ void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }
 
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads) {
   if (device == "cpu") return make_cpu_backend(threads);
-  if (device != "cuda" && device != "auto")
-    throw Error(ExitCode::usage, "device \"", device, "\": choose auto, cpu or cuda");
+  if (device != "cuda" && device != "auto") throw UsageError("device \"", device, "\": choose auto, cpu or cuda");
   std::string why_not = "this program was built without CUDA";
   if (cuda_maker) {
     if (std::unique_ptr<Backend> backend = cuda_maker(&why_not)) return backend;

@@ -42,17 +42,16 @@ constexpr std::array held_out_curves{CurveName{"curves.held_out_steps", &Recorde
 std::string metadata_of(const Snapshot& snapshot, const char* key) {
   const auto found = snapshot.file.metadata.find(key);
   if (found != snapshot.file.metadata.end()) return found->second;
-  throw Error(ExitCode::bad_input, snapshot.where, ": the metadata \"", key,
-              "\" is missing, so this is no Afterglow snapshot; give a file that `afterglow "
-              "train` or Ctrl+S wrote, or of another "
-              "library's model the folder with its config.json");
+  throw BadInput(snapshot.where, ": the metadata \"", key,
+                 "\" is missing, so this is no Afterglow snapshot; give a file that `afterglow "
+                 "train` or Ctrl+S wrote, or of another "
+                 "library's model the folder with its config.json");
 }
 
 std::int64_t whole_number(const Snapshot& snapshot, const char* key) {
   const std::string text = metadata_of(snapshot, key);
   if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos)
-    throw Error(ExitCode::bad_input, snapshot.where, ": the metadata \"", key, "\" is \"", text,
-                "\"; expected a whole number");
+    throw BadInput(snapshot.where, ": the metadata \"", key, "\" is \"", text, "\"; expected a whole number");
   return std::stoll(text);
 }
 
@@ -141,13 +140,12 @@ void check_state(const Snapshot& snapshot, const std::string& prefix, const Para
       const std::string name = prefix + group + parameter.name;
       const HostTensor& tensor = require_tensor(snapshot.file, name, snapshot.where);
       if (tensor.type != StoredType::f32 || Shape(tensor.shape) != parameter.shape)
-        throw Error(ExitCode::bad_input, snapshot.where, ": ", name, " is ", name_of(tensor.type), " ",
-                    Shape(tensor.shape).text(), " but the recipe in the file asks for F32 ", parameter.shape.text(),
-                    "; the file was changed by hand");
+        throw BadInput(snapshot.where, ": ", name, " is ", name_of(tensor.type), " ", Shape(tensor.shape).text(),
+                       " but the recipe in the file asks for F32 ", parameter.shape.text(),
+                       "; the file was changed by hand");
       for (const float value : to_floats(tensor)) {
         if (std::isfinite(value)) continue;
-        throw Error(ExitCode::bad_input, snapshot.where, ": ", name,
-                    " holds NaN or infinity; take an earlier snapshot of the run");
+        throw BadInput(snapshot.where, ": ", name, " holds NaN or infinity; take an earlier snapshot of the run");
       }
     }
   }
@@ -251,11 +249,11 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   if (const auto format = snapshot.file.metadata.find("format");
       format == snapshot.file.metadata.end() || format->second != "afterglow") {
     std::vector<std::string> names = names_of(snapshot.file.tensors, &HostTensor::name);
-    throw Error(ExitCode::bad_input, snapshot.where, ": the metadata \"format\" is ",
-                (format == snapshot.file.metadata.end() ? "missing" : in_quotes(format->second)),
-                ", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another library's model the "
-                "folder with its config.json",
-                config_to_write(names));
+    throw BadInput(snapshot.where, ": the metadata \"format\" is ",
+                   (format == snapshot.file.metadata.end() ? "missing" : in_quotes(format->second)),
+                   ", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another library's model the "
+                   "folder with its config.json",
+                   config_to_write(names));
   }
   snapshot.recipe = parse_recipe(metadata_of(snapshot, "afterglow.recipe"), snapshot.where + ": afterglow.recipe");
   snapshot.checksum = metadata_of(snapshot, "checksum");
