@@ -1,13 +1,11 @@
 // `afterglow claims`: the list of core/engine/observation/paper_claim.h.
-#include <nlohmann/json.hpp>
-
 #include "app/cli/command_line.h"
 #include "core/engine/observation/paper_claim.h"
+#include "core/io/json.h"
 
 namespace afterglow {
 
-nlohmann::json claims(const Output& output) {
-  using nlohmann::json;
+json claims(const Output& output) {
   const auto shown = [](const std::string& text) { return text.empty() ? "-" : text; };
   const auto value = [](const std::string& text) { return text.empty() ? json() : json(text); };
   json all = json::array();

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -22,6 +21,7 @@
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
 #include "core/recipe/lesson.h"
@@ -32,14 +32,13 @@ namespace afterglow {
 /// The files of assets/help.
 std::span<const EmbeddedText> help_files();
 
-const nlohmann::json& help_texts() {
-  static const nlohmann::json texts = nlohmann::json::parse(help_files().front().json);
+const json& help_texts() {
+  static const json texts = json::parse(help_files().front().json);
   return texts;
 }
 
 namespace {
 
-using nlohmann::json;
 constexpr const char* window_options[] = {"--preset", "--recipe",     "--set",    "--data",   "--seed",
                                           "--script", "--screenshot", "--frames", "--theme",  "--scale",
                                           "--size",   "--portable",   "--on",     "--through"};

@@ -1,5 +1,4 @@
 // `afterglow info`: shows what this program and machine can do, or what a file contains.
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "app/cli/paper_plots.h"
@@ -8,6 +7,7 @@
 #include "app/window/window.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/engine/training/objective.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
 #include "core/models/checkpoints/model_plan.h"
@@ -17,8 +17,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 bool belongs_to_optimiser(const HostTensor& tensor) { return tensor.name.find("optim.") != std::string::npos; }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/cli/command_line.h"
@@ -16,13 +15,12 @@
 #include "core/engine/session/kept_runs.h"
 #include "core/io/child_process.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/wording.h"
 #include "core/remote/remote.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr int patience = 100;  // tenths of a second, for a session to begin
 

@@ -1,16 +1,14 @@
 // `afterglow tokenize FOLDER|tokenizer.json`: what a model's tokenizer makes of a text.
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "app/cli/command_line.h"
 #include "core/io/atomic_file.h"
+#include "core/io/json.h"
 #include "core/text/tokenizer.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t largest_text = std::size_t{1} << 30;
 

@@ -1,18 +1,16 @@
 // `afterglow check`: runs lessons without a window and reports for each step whether its expectations are met.
-#include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
 #include "app/window/window.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr int steps_of_a_preset = 20;  // trained before its numbers are listed
 

@@ -1,17 +1,15 @@
 // `afterglow grade`: rebuilds the run of a pupil's recipe and reports which goals of a lesson it reaches.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "app/lessons/lesson_options.h"
 #include "app/lessons/lesson_runner.h"
+#include "core/io/json.h"
 #include "core/recipe/lesson_lines.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 /// The pupil's changes: settings during the training, and the settings of the inspected sequence.
 std::size_t changes_in(const Recipe& recipe) {

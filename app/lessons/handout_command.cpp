@@ -2,7 +2,6 @@
 // Answers are printed at the end, so that the handout can be given out before.
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
@@ -15,6 +14,7 @@
 #include "core/figure/files/xml_text.h"
 #include "core/figure/math/math_text.h"
 #include "core/figure/math/text_flow.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/recipe/lesson_lines.h"
 #include "views/plots/plot_kinds.h"
@@ -23,7 +23,6 @@
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_figures = 4;  // of a panel, on a step's page

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/backend/host_memory.h"
 #include "core/engine/analyses/solvers/solver_view.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/named.h"
 #include "core/recipe/lesson_lines.h"
@@ -16,8 +16,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 SessionOptions at_rest(SessionOptions options) {
   options.start_running = false;

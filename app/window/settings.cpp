@@ -3,18 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr int version = 1;
 constexpr std::size_t longest_file = std::size_t{1} << 20;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/window/accessibility/spoken_page.h"
@@ -22,6 +21,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/json.h"
 #include "core/io/terminal_text.h"
 #include "core/recipe/lesson_plan.h"
 #include "views/page/page.h"
@@ -43,8 +43,6 @@ constexpr double touched_time = 0.5;                 ///< seconds after an input
 constexpr int frames_after_input = 3;
 constexpr int film_niceness = 10;
 constexpr double time_between_summaries = 1;  ///< seconds; for screen readers
-
-using nlohmann::json;
 
 json lesson_of(const LessonPane& pane) {
   if (!pane.lesson) return nullptr;

@@ -5,19 +5,18 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "core/io/csv.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
 using Record = std::map<std::string, double>;
 
 constexpr JsonLimits limits{.bytes = std::size_t{256} << 20};

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "core/backend/arena.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -14,8 +14,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 // The main numbers of a layer's configuration for displays, with the letters of the papers.
 std::string detail_of(const json& config) {

@@ -6,6 +6,7 @@
 
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
@@ -16,8 +17,6 @@ std::span<const EmbeddedText> command_texts();
 std::span<const EmbeddedText> analysis_texts();
 
 namespace {
-
-using nlohmann::json;
 
 /// Refers to the texts of `row`, which must outlive it.
 CommandSpec spec_of(const json& row, CommandTarget target) {

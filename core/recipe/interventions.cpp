@@ -4,13 +4,12 @@
 #include <algorithm>
 
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/recipe/inspection_setup.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr double max_modulus = 4, max_gamma = 4, max_eta = 100, max_ridge = 1e6;
 constexpr std::int64_t max_power = 64;

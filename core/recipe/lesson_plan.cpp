@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view override_prefix = "override.";
 

@@ -10,6 +10,7 @@
 
 #include "core/io/checksum.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/named.h"
 #include "core/io/number_text.h"
@@ -21,8 +22,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t max_name_bytes = 100;  // leaves room for seed, step and extension in a file's name
 
@@ -257,23 +256,23 @@ std::int64_t common_step(const Recipe& a, const Recipe& b) {
 }
 
 std::string carried_text(const Recipe& recipe) {
-  nlohmann::json carried = to_json(recipe);
-  const auto leave_name = [](nlohmann::json& of) {
+  json carried = to_json(recipe);
+  const auto leave_name = [](json& of) {
     if (of.contains("path") && of["path"].is_string())
       of["path"] = std::filesystem::path(of["path"].get<std::string>()).filename().string();
   };
-  nlohmann::json& task = carried["task"];
+  json& task = carried["task"];
   leave_name(task);
   if (task.is_object()) task.erase("labels");  // the model's folder has them
   if (carried.contains("checkpoint")) {
     leave_name(carried["checkpoint"]);
-    nlohmann::json& config = carried["checkpoint"]["config"];
+    json& config = carried["checkpoint"]["config"];
     if (config.is_object()) config.erase("_name_or_path");  // where the model was saved from
   }
   return carried.dump();
 }
 
-nlohmann::json without_words(nlohmann::json recipe) {
+json without_words(json recipe) {
   if (!recipe.is_object()) return recipe;
   recipe["title"] = recipe["name"];
   recipe.erase("about");

@@ -2,16 +2,14 @@
 #include "core/recipe/run_notes.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t longest_note = 200;  // every figure's file carries all of them
 

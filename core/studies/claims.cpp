@@ -1,9 +1,9 @@
 // Claims of assets/claims with the numbers of tables.
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/engine/observation/paper_claim.h"
+#include "core/io/json.h"
 #include "core/studies/table.h"
 
 namespace afterglow {
@@ -12,8 +12,6 @@ std::span<const EmbeddedText> claim_files();
 std::span<const EmbeddedText> result_files();
 
 namespace {
-
-using nlohmann::json;
 
 /// The text of a field; empty for null or without it.
 std::string text_in(const json& object, const char* field) {

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/engine/observation/run_numbers.h"
@@ -11,6 +10,7 @@
 #include "core/engine/training/forecast_objective.h"
 #include "core/engine/training/training_run.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/named.h"
 #include "core/studies/table.h"
@@ -18,8 +18,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 /// One metric of one run.
 class Question {
@@ -144,8 +142,6 @@ std::function<std::vector<double>(TrainingRun& run)> measures_of(const std::vect
     return values;
   };
 }
-
-using nlohmann::json;
 
 json filled(const json& value, const json& words);
 

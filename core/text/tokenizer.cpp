@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/text/text_steps.h"
@@ -19,8 +20,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t remembered_words = 1 << 15, longest_remembered = 64;  // bytes
 

@@ -6,12 +6,11 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/terminal_text.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t largest_tokenizer = std::size_t{128} << 20;
 constexpr int deepest = 64;

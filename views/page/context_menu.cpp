@@ -1,9 +1,9 @@
 // The menu of a panel: each line is a command with its key.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "core/engine/observation/causes_view.h"
 #include "core/figure/readout.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
@@ -12,8 +12,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 /// The target of the menu's commands: the plot that was clicked, else the panel.
 json target_of(const MenuState& menu) {

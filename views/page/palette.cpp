@@ -2,10 +2,10 @@
 // layouts. Commands with a value show an editable example.
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
+#include "core/io/json.h"
 #include "views/page/page.h"
 #include "views/plots/plot_kinds.h"
 #include "views/widgets/text_field.h"
@@ -13,8 +13,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t shown_lines = 9;
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/io/json.h"
 #include "views/page/page.h"
 #include "views/widgets/text_field.h"
 #include "views/widgets/widgets.h"
@@ -13,8 +13,6 @@ namespace afterglow {
 namespace {
 
 constexpr double card_width = 250, card_height = 230, plain_card_height = 92, card_gap = 12;  // layout units
-
-using nlohmann::json;
 
 Rect square_in(const Rect& area) {
   const double side = std::min(area.width, area.height);

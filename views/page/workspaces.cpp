@@ -1,16 +1,14 @@
 // The workspaces, and which of them can show a model.
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "core/io/json.h"
 #include "views/page/page.h"
 #include "views/plots/families.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 std::string_view text_of(const json& text) { return text.get_ref<const std::string&>(); }
 

@@ -5,7 +5,6 @@
 #include <complex>
 #include <cstdio>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "app/cli/bench/bench_layers.h"
 #include "app/cli/bench/bench_runs.h"
@@ -19,6 +18,7 @@
 #include "core/engine/inspection/observer.h"
 #include "core/engine/training/objective.h"
 #include "core/figure/files/figure_files.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/layers/layer_kind.h"
@@ -28,8 +28,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 struct Work {
   std::string name;

@@ -4,19 +4,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
 #include "core/backend/measuring_backend.h"
 #include "core/figure/palette.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/random/random.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 /// As a graph, with all memory reserved before.
 std::unique_ptr<DeviceGraph> recorded_work(Backend& backend, const std::function<void()>& work) {
@@ -125,8 +123,7 @@ double seconds_of(const std::function<void()>& work, Backend& backend) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-nlohmann::json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops,
-                      double bytes) {
+json row_of(const std::string& name, const Backend& backend, std::vector<double>& times, double flops, double bytes) {
   std::ranges::sort(times);
   return {{"name", name},
           {"device", backend.name()},
@@ -138,7 +135,7 @@ nlohmann::json row_of(const std::string& name, const Backend& backend, std::vect
           {"bytes", bytes}};
 }
 
-LayerPass::LayerPass(const LayerKind& kind, const nlohmann::json& config, std::int64_t batch, std::int64_t tokens,
+LayerPass::LayerPass(const LayerKind& kind, const json& config, std::int64_t batch, std::int64_t tokens,
                      Backend& backend)
     : layer_(kind.make(config, ParameterScope(store_, "layer"))),
       x_(backend, {batch, tokens, config[kind.width_field].get<std::int64_t>()}, DType::f32),

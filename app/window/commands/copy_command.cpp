@@ -1,13 +1,13 @@
 // Ctrl+C copies a plot as a picture, Ctrl+Alt+C in words; Ctrl+Shift+C copies the present moment as a shell command, or
 // the command that writes a panel. F1's card copies a formula as LaTeX.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/engine/observation/paper_claim.h"
 #include "core/figure/files/page_writer.h"
 #include "core/figure/summary.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/recipe/recipe.h"
@@ -16,8 +16,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 /// One --set for each field that differs, or for the whole part where that adds or removes some.
 std::string changes_of(const std::string& part, const json& now, const json& before) {

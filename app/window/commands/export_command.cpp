@@ -1,7 +1,6 @@
 // Ctrl+E: writes the plot with its zoom as SVG, PDF, PNG and CSV, on a light ground.
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/engine/observation/run_numbers.h"
@@ -9,6 +8,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "views/panels/panel.h"
@@ -17,8 +17,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 std::vector<FigureFormat> formats_of(const json& value) {
   std::vector<FigureFormat> formats;

@@ -1,16 +1,14 @@
 // Commands that arrange the page: its tabs, layouts by name, hidden controls, the blank screen.
-#include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/wording.h"
 #include "views/page/page.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t longest_name = 60, max_layouts = 50;
 

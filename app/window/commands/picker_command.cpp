@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/engine/session/kept_runs.h"
 #include "core/figure/axis.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/recipe/lesson.h"
@@ -18,8 +18,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t most_recent = 12, max_files = 400;
 

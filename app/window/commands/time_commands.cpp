@@ -1,15 +1,13 @@
 // Commands that move in time: pictures inside one step, tokens, training steps.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 const char* const the_moment = "the command's value";
 constexpr std::int64_t max_count = 1'000'000'000;

@@ -1,17 +1,15 @@
 // The view of a figure (zoom, hidden curves, page), which its file stores with the recipe and opening the file
 // restores.
-#include <nlohmann/json.hpp>
 
 #include "app/window/commands/window_commands.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 const std::string the_view = "the value of view";
 const std::vector<std::string> scales{"linear", "log", "symlog"};  // in the order of Scale

@@ -2,7 +2,6 @@
 #include "app/window/commands/window_commands.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -12,6 +11,7 @@
 #include "core/engine/session/kept_runs.h"
 #include "core/figure/readout.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
@@ -20,8 +20,6 @@
 #include "views/widgets/formula_cards.h"
 
 namespace afterglow {
-
-using nlohmann::json;
 
 std::vector<const Figure*> meant_plots(CommandContext& context, const json& value) {
   const std::string panel = get_string(value, "panel", "", "the command's value");

@@ -1,11 +1,11 @@
 // What each command of the engine does.
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/engine/session/session_worker.h"
 #include "core/io/folders.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors.h"
 #include "core/io/wording.h"
@@ -13,8 +13,6 @@
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 /// Without changes made during training.
 Recipe from_the_start(Recipe recipe) {

@@ -9,14 +9,13 @@
 #include "core/io/checksum.h"
 #include "core/io/claim.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/number_text.h"
 #include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t sketch_points = 64;
 json numbers_json(const std::vector<double>& numbers) {

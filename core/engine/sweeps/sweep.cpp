@@ -11,14 +11,13 @@
 #include "core/engine/training/training_run.h"
 #include "core/io/csv.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/io/wording.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t max_values = 4096;  // of one axis
 constexpr std::size_t max_runs = 1 << 20;

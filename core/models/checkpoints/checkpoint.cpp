@@ -10,6 +10,7 @@
 #include "core/backend/parallel.h"
 #include "core/io/checksum.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
@@ -46,7 +47,7 @@ std::string pickle_in(const fs::path& folder) {
   return found.empty() ? "" : found.front();
 }
 
-[[noreturn]] void refuse_without_weights(const fs::path& folder, const nlohmann::json& config) {
+[[noreturn]] void refuse_without_weights(const fs::path& folder, const json& config) {
   const std::string pickle = pickle_in(folder);
   if (pickle.empty())
     refuse(folder, "there is neither ", single_file, " nor ", index_file,
@@ -97,8 +98,6 @@ std::vector<fs::path> models_below(const fs::path& folder) {
                        : "; give the folder of the model below it: " + below.back().string() + many,
          known_by_names);
 }
-
-using nlohmann::json;
 
 constexpr const char* tokenizer_file = "tokenizer.json";
 
@@ -300,7 +299,7 @@ bool is_checkpoint_file(const fs::path& path) {
   if (name != config_file)
     return name.ends_with(".safetensors.index.json") || name.ends_with(".bin.index.json") || name == adapter_file ||
            name == "tokenizer.json" || name == "tokenizer_config.json" || name == "generation_config.json";
-  const nlohmann::json config = read_config_json(path);
+  const json config = read_config_json(path);
   return config.contains("model_type") || config.contains("architectures") || config.contains("ssm_cfg");
 }
 
@@ -362,8 +361,8 @@ void CheckpointFolder::add(const TensorView& tensor) {
 }
 
 void CheckpointFolder::map_shards(const fs::path& index) {
-  const nlohmann::json content = read_json(index);
-  const nlohmann::json places = content.is_object() ? content.value("weight_map", nlohmann::json()) : content;
+  const json content = read_json(index);
+  const json places = content.is_object() ? content.value("weight_map", json()) : content;
   if (!places.is_object() || places.empty())
     refuse(index, "it has no \"weight_map\" from tensors to files; get or save the folder again");
   std::set<std::string> files;

@@ -5,14 +5,13 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/json_file.h"
 #include "core/models/checkpoints/model_plan.h"
 #include "core/models/model.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t largest_config = std::size_t{4} << 20;
 constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -3,6 +3,7 @@
 
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/named.h"
 #include "core/io/wording.h"
 #include "core/models/checkpoints/families/family.h"
@@ -15,8 +16,6 @@ CheckpointLibrary transformers_library(), fla_library(), state_spaces_library(),
 
 /// The files of assets/models.
 std::span<const EmbeddedText> model_texts();
-
-using nlohmann::json;
 
 const json& library_words() {
   static const json words = json::parse(model_texts().front().json);

@@ -5,12 +5,12 @@
 #include <limits>
 
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
 namespace {
 
-using nlohmann::json;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// A field with the same name in both libraries, and its default in each.

@@ -1,12 +1,11 @@
 // Sessa's own package, whose SessaLayer is a whole block. It has no model around its layers, so Afterglow's own
 // config.json describes it: embedding, layers, a last norm and a head. All names of that package are in this file.
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* type = "sessa";
 

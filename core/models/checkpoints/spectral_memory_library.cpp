@@ -1,12 +1,11 @@
 // Spectral Memory's own code: the forecasting model KLMemory of a Time-Series-Library, by the names of its arguments
 // and weights, which Afterglow uses, too. All names of that code are in this file.
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* type = "spectral_memory";
 

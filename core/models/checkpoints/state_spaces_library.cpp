@@ -1,13 +1,12 @@
 // The official mamba_ssm: its config.json has fields of its own, its tensors have the names of transformers. Models of
 // Mamba-1 and Mamba-2 without attention and MLPs.
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/models/checkpoints/families/family.h"
 #include "core/models/checkpoints/mamba2_fields.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 bool knows(const json& config) { return config.contains("ssm_cfg") && !config.contains("model_type"); }
 

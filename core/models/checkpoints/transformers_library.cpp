@@ -1,13 +1,12 @@
 // Hugging Face transformers: Mamba2ForCausalLM, and the families in families/.
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/models/checkpoints/families/family.h"
 #include "core/models/checkpoints/mamba2_fields.h"
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr Mamba2Names names{.norm_eps = "layer_norm_epsilon", .step_limit = "time_step_limit", .group_default = 8};
 

@@ -3,20 +3,18 @@
 
 #include <algorithm>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "core/backend/arena.h"
 #include "core/engine/analyses/requested_study.h"
+#include "core/io/json.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 #include "core/random/random.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t repeats = 5;
 constexpr std::int64_t timed_tokens = 32, distinct_tokens = 251;

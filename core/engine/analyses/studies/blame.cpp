@@ -8,12 +8,11 @@
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/sweeps/sweep.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/tasks/task.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 struct BlameConfig {
   std::int64_t first = 0, last = 0;  ///< steps whose batches are left out; 0: the hundred before `until`

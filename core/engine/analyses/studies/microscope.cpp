@@ -12,13 +12,12 @@
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 struct MicroscopeConfig {
   /// "same": nothing; "bit" or "bit NAME[INDEX]": the lowest bit of a weight; "token" or "token AT=TO": a token of the

@@ -9,13 +9,12 @@
 #include "core/engine/sweeps/sweep.h"
 #include "core/engine/training/objective.h"
 #include "core/io/error.h"
+#include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/recipe/recipe.h"
 
 namespace afterglow {
 namespace {
-
-using nlohmann::json;
 
 struct PhaseMapConfig {
   std::string x, y;  ///< axes as `parse_axis` reads them; empty: the learning rate, and the layers' strength or decay
@@ -188,7 +187,7 @@ class PhaseMapAnalysis final : public UntiedAnalysis {
   std::shared_ptr<PhaseMap>& map() const { return of_->chosen<RunMap>().map; }
 };
 
-AnalysisSet choose_phase_map(AnalysisSubject& subject, const nlohmann::json& value) {
+AnalysisSet choose_phase_map(AnalysisSubject& subject, const json& value) {
   auto& [config, map] = subject.chosen<RunMap>();
   const PhaseMapConfig asked = read_phase_map(value, map ? map->config() : config);
   if (map && map->has_runs_of(asked)) {
@@ -200,7 +199,7 @@ AnalysisSet choose_phase_map(AnalysisSubject& subject, const nlohmann::json& val
   return 0;
 }
 
-std::optional<Recipe> opened_run(const AnalysisSubject& subject, const nlohmann::json& value) {
+std::optional<Recipe> opened_run(const AnalysisSubject& subject, const json& value) {
   if (!value.is_object() || !value.contains("open")) return std::nullopt;
   const std::shared_ptr<PhaseMap>& map = subject.chosen<RunMap>().map;
   if (!map) throw BadInput("there is no phase map yet; its workspace makes one");
@@ -217,7 +216,7 @@ AnalysisInfo phase_map_row() {
     return {tokens_of_training(subject, cells * static_cast<double>(config.steps)), 0, 1 / cells};
   };
   AnalysisSettings settings{PhaseMapConfig::command, choose_phase_map};
-  settings.replay = [](AnalysisSubject& subject, const nlohmann::json& value) {
+  settings.replay = [](AnalysisSubject& subject, const json& value) {
     subject.chosen<RunMap>().config = read_phase_map(value, {});
   };
   settings.written = [](const AnalysisSubject& subject) { return to_json(subject.chosen<RunMap>().config); };

@@ -1,10 +1,9 @@
 // The families of models of transformers, except mamba2: each is a small file that writes a stack in a recipe's words.
 #pragma once
+#include "core/io/json.h"
 #include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
-
-using nlohmann::json;
 
 using PlanFamily = ModelPlan (*)(const ConfigFields& config);
 /// The plan of a config.json's family; null for others.
