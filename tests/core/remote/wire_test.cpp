@@ -52,7 +52,6 @@ void travel_part(Filler& stream, std::shared_ptr<const T>& part) {
   part = made;
 }
 void travel_curve(Filler& stream, Values& curve) { curve = Values{1.0 * ++stream.made, 2.0 * ++stream.made}; }
-void travel_json(Filler& stream, nlohmann::json& object) { object = {{"made", ++stream.made}}; }
 void travel_name(Filler& stream, std::string_view& name) {
   name = analysis_table()[static_cast<std::size_t>(++stream.made) % analysis_count].name;
 }
@@ -74,7 +73,6 @@ void travel_part(Printer& stream, const std::shared_ptr<const T>& part) {
   if (part) travel(stream, *part);
 }
 void travel_curve(Printer& stream, const Values& curve) { stream.raw(curve.span().data(), 8 * curve.size()); }
-void travel_json(Printer& stream, const nlohmann::json& object) { stream.text += object.dump(); }
 void travel_name(Printer& stream, const std::string_view& name) { stream.raw(name.data(), name.size()); }
 
 template <class T>
