@@ -35,7 +35,7 @@ using nlohmann::json;
 bool is_long(const Command& command) {
   constexpr std::string_view long_ones[] = {"compare", "gka_figure6", "phase_map", "race", "influence"};
   if (std::ranges::find(long_ones, command.name) != std::end(long_ones)) return true;
-  return command.name == "load" && command.value.value("preset", "") != "tiny";
+  return command.name == "load" && command.value.value("preset", json()) != "tiny";
 }
 
 /// Begins again or goes far back: done often, nothing would ever be trained.

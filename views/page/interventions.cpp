@@ -77,11 +77,11 @@ double draw_consequence(const Frame& frame, const Rect& row) {
   constexpr const char* label = "resulting accuracy";
   const auto& inspected = frame.seen().inspected;
   const Theme& theme = *frame.look.theme;
-  if (!inspected) return draw_fact(frame, row, label, "–", theme.faint, FontFace::mono);
-  const std::string before = inspected->is_edited() ? number_text(inspected->accuracy_before, 3) + " → " : "";
-  return draw_fact(frame, row, label, before + number_text(inspected->accuracy_after, 3),
-                   inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0],
-                   FontFace::mono);
+  if (!inspected || !inspected->is_edited())
+    return draw_fact(frame, row, label, inspected ? "unchanged" : "–", theme.faint, FontFace::mono);
+  return draw_fact(
+      frame, row, label, number_text(inspected->accuracy_before, 3) + " → " + number_text(inspected->accuracy_after, 3),
+      inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0], FontFace::mono);
 }
 
 /// Keeps the height of the section before its head is known, so that nothing below moves later; 0 if the model has no

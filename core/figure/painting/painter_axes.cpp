@@ -99,7 +99,9 @@ void draw_grid(const Painter& p) {
   }
   for (const Tick& tick : p.layout.y_ticks) {
     const double y = p.layout.y.to_canvas(tick.at);
-    if (!tick.label.empty()) draw({plot.x, y}, {plot.right(), y});
+    const auto is_crossed = [&](const TextLabel& label) { return label.is_centred && label.y == tick.at; };
+    if (!tick.label.empty() && std::ranges::none_of(p.figure.text_labels, is_crossed))
+      draw({plot.x, y}, {plot.right(), y});
   }
 }
 
