@@ -65,13 +65,14 @@ const std::map<std::string, Texts>& folders() {
   return table;
 }
 
-/// The one exception of the project may be thrown anywhere. Numbers, sizes and CSV fields are written by the same
-/// functions on the screen, in files and in messages, so that a value reads the same wherever it stands; names are
-/// looked up by one function. Plots stand alone but for writing their files safely, UTF-8 and the checksum of PNG. Data
-/// of assets are compiled in everywhere.
+/// The exceptions of the project may be thrown anywhere, and JSON has one name. Numbers, sizes and CSV fields are
+/// written by the same functions on the screen, in files and in messages, so that a value reads the same wherever it
+/// stands; names are looked up by one function. Plots stand alone but for writing their files safely, UTF-8 and the
+/// checksum of PNG. Data of assets are compiled in everywhere.
 bool is_for_everyone(const std::string& include, const std::string& folder) {
   return include == "core/io/error.h" || include == "core/io/number_text.h" || include == "core/io/embedded_text.h" ||
-         include == "core/io/named.h" || (folder.starts_with("views/") && include == "core/io/field_table.h") ||
+         include == "core/io/named.h" || include == "core/io/json.h" ||
+         (folder.starts_with("views/") && include == "core/io/field_table.h") ||
          (folder == "core/figure" && (include == "core/io/atomic_file.h" || include == "core/io/byte_parts.h" ||
                                       include == "core/io/terminal_text.h"));
 }
