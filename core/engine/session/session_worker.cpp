@@ -83,7 +83,6 @@ bool SessionWorker::has_pieces() const {
   return run_ && !device_is_lost_ && scheduler_.has_pieces(*run_, control_.running());
 }
 
-/// How long the worker may wait for commands.
 std::chrono::milliseconds SessionWorker::wait() const {
   using namespace std::chrono_literals;
   const bool has_analyses = has_pieces(), is_steered = scheduler_.is_steered(control_.running());

@@ -27,6 +27,8 @@ class SessionWorker {
   void begin();
   /// One turn; blocks if there is nothing to do. False: the session ends.
   bool turn();
+  /// How long a turn waits for commands; an hour where nothing falls due.
+  std::chrono::milliseconds wait() const;
   /// After the last turn: passes the run to `at_end` if set.
   void end();
 
@@ -53,7 +55,6 @@ class SessionWorker {
   void guarded(const std::function<void()>& work);
   void report(Severity severity, const std::string& text);
   void take_commands();
-  std::chrono::milliseconds wait() const;
   double seconds() const;
   bool is_training() const { return control_.running() && run_; }
   void train();

@@ -23,7 +23,7 @@ struct TurnedWorker {
       : worker(recipe.dump(), std::move(options), box) {
     worker.begin();
   }
-  /// Turns until the training rests, and once more to publish.
+  /// Turns until the training rests, and once more to publish, unless the last turn has done so.
   std::shared_ptr<const Observation> after(const Command& command) {
     box.send(command);
     return at_rest();
@@ -34,7 +34,7 @@ struct TurnedWorker {
       worker.turn();
     } while (worker.control().running());
     box.take();
-    worker.turn();
+    if (worker.wait() < std::chrono::hours(1)) worker.turn();
     return box.take();
   }
   Mailbox box;
