@@ -129,12 +129,12 @@ void drag_of_an_eigenvalue(benchmark::State& state) {
   int moves = 0;
   for (auto _ : state) {
     const double re = 0.2 + 0.001 * (++moves % 500);
-    const std::string value = R"({"head": 0, "mode": 0, "im": 0.1, "live": true, "re": )";
-    rest.follow({"drag_mode", value + std::to_string(re) + "}"}, [re](const Observation& o) {
-      if (!o.inspected || o.inspected->setup.interventions.empty()) return false;
-      const LayerIntervention& layer = o.inspected->setup.interventions.layers.begin()->second;
-      return std::abs(layer.heads.at(0).modes.at(0).moved_to->real() - re) < 1e-5;
-    });
+    rest.follow({"drag_mode", {{"head", 0}, {"mode", 0}, {"re", re}, {"im", 0.1}, {"live", true}}},
+                [re](const Observation& o) {
+                  if (!o.inspected || o.inspected->setup.interventions.empty()) return false;
+                  const LayerIntervention& layer = o.inspected->setup.interventions.layers.begin()->second;
+                  return std::abs(layer.heads.at(0).modes.begin()->second.moved_to->real() - re) < 1e-5;
+                });
   }
 }
 BENCHMARK(drag_of_an_eigenvalue)->Unit(benchmark::kMillisecond)->UseRealTime();
@@ -144,8 +144,7 @@ void drag_of_the_learning_rate(benchmark::State& state) {
   int moves = 0;
   for (auto _ : state) {
     const double rate = 1e-4 * (1 + ++moves % 50);
-    const std::string value = R"({"key": "learning_rate", "live": true, "to": )";
-    rest.follow({"set", value + std::to_string(rate) + "}"}, [rate](const Observation& o) {
+    rest.follow(SetNumber{"learning_rate", rate, true}, [rate](const Observation& o) {
       for (const Setting& setting : o.settings) {
         if (setting.key == "learning_rate" && std::abs(setting.value - rate) < 1e-9) return true;
       }
