@@ -2,7 +2,6 @@
 // enlarged panel. A click copies the command that measured a claim.
 #include <algorithm>
 #include <array>
-#include <regex>
 
 #include "core/engine/observation/paper_claim.h"
 #include "views/panels/panel_draws.h"
@@ -38,9 +37,10 @@ std::string measured(const PaperClaim& claim) {
   return claim.seeds == 0 ? claim.number : claim.number + (claim.number.empty() ? "" : ", ") + seeds;
 }
 
-std::string without_spreads(const std::string& number) {
-  static const std::regex spread(" ± [0-9.]+");
-  return std::regex_replace(number, spread, "");
+std::string without_spreads(std::string number) {
+  for (std::size_t at; (at = number.find(" ± ")) != std::string::npos;)
+    number.erase(at, number.find_first_not_of("0123456789.", at + sizeof " ± " - 1) - at);
+  return number;
 }
 
 /// Draws a claim from the top of the area down; returns its height.
@@ -66,9 +66,10 @@ double draw_claim(Frame& frame, const PaperClaim& claim, const Rect& area) {
   for (std::size_t i = 0; i < columns; ++i)
     text_lines(frame.look, canvas, cells[i], lines[i], line, {small_size, FontFace::regular, colors[i], Anchor::start});
   canvas.fill_rect({row.x, row.bottom(), row.width, 1}, 0, theme.hairline);
+  const std::string number = measured(claim);
   if (press.hovered)
     hint_box(frame, row,
-             measured(claim) + ": " + claim.command + (claim.device.empty() ? "" : ", " + claim.device) +
+             (number.empty() ? "" : number + ": ") + claim.command + (claim.device.empty() ? "" : ", " + claim.device) +
                  "; a click copies it");
   if (press.clicked) frame.commands.send("copy", {{"what", "claim"}, {"claim", claim.claim}});
   return row.height + 1;
