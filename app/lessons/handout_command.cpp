@@ -307,7 +307,7 @@ std::string as_html(const Lesson& lesson, const std::vector<PrintedStep>& steps)
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].asks()) html += step_html(steps[i], i + 1, true, data["figures"]);
   }
-  return living_page("lesson.html", std::move(parts), data);
+  return living_page("lesson", std::move(parts), data);
 }
 
 }  // namespace

@@ -178,11 +178,13 @@ nlohmann::ordered_json living_figure(const Figure& figure, const std::vector<std
           {"cursors", is_over_training(figure) ? cursors : Json()}};
 }
 
-std::string living_page(const std::string& page, std::map<std::string, std::string> parts, const Json& data) {
+std::string living_page(const std::string& kind, std::map<std::string, std::string> parts, const Json& data) {
   for (const EmbeddedText& text : report_texts()) parts[text.name] = text.json;
   std::string& packed = parts["data"] = data.dump();
   for (std::size_t at = 0; (at = packed.find('<', at)) != std::string::npos;) packed.replace(at, 1, "\\u003c");
-  return filled(parts.at(page), parts);
+  parts["kind"] = kind;
+  parts["body"] = filled(parts.at(kind + ".html"), parts);
+  return filled(parts.at("frame.html"), parts);
 }
 
 ReportPage::ReportPage(std::vector<const PlotKind*> plots, const ModelSummary& model)
@@ -237,7 +239,7 @@ std::string ReportPage::html(const Observation& last, const std::string& program
   parts["command"] = xml_escaped("afterglow report " + (last.folder ? name : file) + " --out " + word + ".html");
   parts["made"] = xml_escaped("The weights of step " + step + " have the checksum " + last.checksum + ". Made with " +
                               program + ".");
-  return living_page("page.html", std::move(parts), data);
+  return living_page("report", std::move(parts), data);
 }
 
 std::vector<std::int64_t> spread_steps(const std::vector<std::int64_t>& all, std::size_t count) {

@@ -37,8 +37,8 @@ class ReportPage {
 /// A figure as the script of a page draws it, with what the cursor reads, and in curves over the training the places of
 /// the steps.
 nlohmann::ordered_json living_figure(const Figure& figure, const std::vector<std::int64_t>& steps = {});
-/// A page of assets/report in which each {{name}} is a part; `data` is what its script reads.
-std::string living_page(const std::string& page, std::map<std::string, std::string> parts,
+/// A page of assets/report, "report" or "lesson", in which each {{name}} is a part; `data` is what its script reads.
+std::string living_page(const std::string& kind, std::map<std::string, std::string> parts,
                         const nlohmann::ordered_json& data);
 
 /// At most `count` of these steps at even distances, with the last one.
