@@ -99,9 +99,7 @@ PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOpt
 void PublishBench::observe_until(bool (*is_enough)(const Observation&)) {
   for (;;) {
     const std::shared_ptr<const Observation> now = session_.observe();
-    for (const Event& event : now->events) {
-      if (event.severity == Severity::failure) throw Error(ExitCode::failure, "step ", event.step, ": ", event.text);
-    }
+    require_training(*now);
     if (is_enough(*now)) return;
     std::this_thread::sleep_for(frame);
   }
@@ -139,7 +137,7 @@ PublishBench::Stretch PublishBench::watched(double seconds) {
 
 PublishBench::Stretch PublishBench::alone(double seconds) {
   Interruption::check("while the cost of publishing was measured");
-  observe_until([](const Observation&) { return true; });
+  require_training(*session_.observe());
   std::this_thread::sleep_for(drain_time);
   return stretch(seconds);
 }

@@ -5,6 +5,7 @@
 
 #include "core/engine/session/mailbox.h"
 #include "core/engine/session/session_worker.h"
+#include "core/io/error.h"
 
 namespace afterglow {
 
@@ -38,5 +39,13 @@ std::uint64_t Session::revision() const { return thread_->mailbox.revision(); }
 std::uint64_t Session::taken_commands() const { return thread_->mailbox.taken_commands(); }
 std::int64_t Session::trained_steps() const { return thread_->mailbox.trained_steps(); }
 void Session::request_analyses(AnalysisSet analyses) { thread_->mailbox.request(analyses); }
+
+void require_training(const Observation& now) {
+  for (const Event& event : now.events) {
+    if (event.severity == Severity::failure)
+      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure, "step ", event.step, ": ",
+                  event.text);
+  }
+}
 
 }  // namespace afterglow

@@ -51,4 +51,7 @@ class Session final : public ObservationSource {
   std::unique_ptr<Thread> thread_;
 };
 
+/// Throws the error that stopped the training, with step and exit code; returns if it goes on.
+void require_training(const Observation& now);
+
 }  // namespace afterglow

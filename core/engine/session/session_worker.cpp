@@ -199,7 +199,7 @@ void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   next_update_ = soonest_update_ = 0;
   trained_ = 0;
   has_new_notes_ = false;
-  kept_notes_ = note_list(run_->recipe()).dump();
+  kept_notes_ = note_list(run_->recipe());
   control_.rest(false);
   analyse_afresh();
   restart_clock();
@@ -235,7 +235,7 @@ void SessionWorker::watch_folder() {
 
 void SessionWorker::keep_notes() {
   const nlohmann::json notes = note_list(run_->recipe());
-  if (notes.dump() == std::exchange(kept_notes_, notes.dump())) return;
+  if (notes == std::exchange(kept_notes_, notes)) return;
   const std::filesystem::path file = run_->folder()->notes_file();
   ensure_folder(file.parent_path());
   write_file_atomically(file, nlohmann::json{{"notes", notes}}.dump(1), Existing::replace);

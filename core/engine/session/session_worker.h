@@ -123,7 +123,7 @@ class SessionWorker {
   double step_began_ = 0;
   double trained_ = 0;  // seconds of training of the present run
   bool has_new_notes_ = false;
-  std::string kept_notes_;  // of a run in a folder, as they are in its file
+  nlohmann::json kept_notes_;  // of a run in a folder, as they are in its file
 };
 
 }  // namespace afterglow

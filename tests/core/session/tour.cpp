@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
-#include "core/io/error.h"
 
 namespace afterglow {
 namespace {
@@ -27,14 +26,6 @@ bool has_heads_to_edit(const Observation& now) {
 }
 
 }  // namespace
-
-void require_training(const Observation& now) {
-  for (const Event& event : now.events) {
-    if (event.severity == Severity::failure)
-      throw Error(now.stopped_non_finite ? ExitCode::non_finite : ExitCode::failure, "step ", event.step, ": ",
-                  event.text);
-  }
-}
 
 bool Tour::advance(Session& session, const Observation& now) {
   const bool is_edited = now.inspected && !now.inspected->setup.interventions.empty();

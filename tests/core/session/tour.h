@@ -4,9 +4,6 @@
 
 namespace afterglow {
 
-/// Throws the error that stopped the training, with step and exit code; returns if it goes on.
-void require_training(const Observation& now);
-
 /// Stops after the first evaluation, waits for every analysis of that step, switches a head off and on again if there
 /// is one, and goes on.
 class Tour {
