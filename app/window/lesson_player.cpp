@@ -23,8 +23,7 @@ struct OpenLesson : Immovable {  // the plans point into the lesson
 
 std::shared_ptr<const OpenLesson> read(const std::string& name_or_path) {
   Lesson lesson = open_lesson(name_or_path);
-  std::vector<std::string> pages = names_of(workspaces(), &Workspace::id);
-  require_known_panels(lesson, pages);
+  require_known_panels(lesson, names_of(workspaces(), &Workspace::id));
   return std::make_shared<const OpenLesson>(std::move(lesson));
 }
 
@@ -96,11 +95,9 @@ void follow_shown(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
   if (!plan_of(pane).shown || !is_current(now, plan_of(pane).shown->name)) return;
   const std::string& name = plan_of(pane).shown->name;
-  const std::string changed = "probe.head.";
   CurveStore curves;
-  const auto plain =
-      find_number(name.starts_with(changed) ? name.substr(std::string("probe.").size()) : name + ".plain", now,
-                  page.selection, curves);
+  const auto plain = find_number(name.starts_with("probe.head.") ? name.substr(name.find('.') + 1) : name + ".plain",
+                                 now, page.selection, curves);
   auto found = find_number(name, now, page.selection, curves);
   if (!found) found = plain;
   if (!found) return;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "core/figure/axis.h"
 #include "core/recipe/lesson_plan.h"
@@ -293,12 +294,11 @@ TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
   LessonPane& pane = frame.state.lesson;
   std::optional<TextFit> fit;
   if (presents && plan_of(pane).question) {
-    const LessonPane now = pane;
-    pane.asks = false;
-    pane.answered = plan_of(pane).answer == 1 ? 2 : 1;
-    pane.deed = plan_of(pane).deeds.size();
+    const std::tuple now(pane.asks, pane.answered, pane.deed);
+    std::tie(pane.asks, pane.answered, pane.deed) =
+        std::tuple(false, plan_of(pane).answer == 1 ? 2 : 1, plan_of(pane).deeds.size());
     fit = largest_fit(frame, canvas, area, false);
-    pane = now;
+    std::tie(pane.asks, pane.answered, pane.deed) = now;
   }
   if (!fit || draw_parts(frame, canvas, area, *fit, false) > area.height) fit = largest_fit(frame, canvas, area, false);
   if (!fit && may_drop) fit = largest_fit(frame, canvas, area, true);

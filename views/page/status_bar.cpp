@@ -24,11 +24,6 @@ std::string speed_text(double steps_per_second) {
          " steps/s";
 }
 
-/// "stops when held-out accuracy > 0.9"
-std::string armed_stop(const Observation& o) {
-  return o.stop_when.empty() ? "" : "stops when " + in_words(parse_condition(o.stop_when, "stop_when"));
-}
-
 /// Returns whether the user clicked the note away.
 bool draw_note(Frame& frame, const Note& note, const Rect& bar) {
   FigureCanvas canvas(*ImGui::GetForegroundDrawList(), *frame.look.fonts);
@@ -97,7 +92,8 @@ void draw_status_bar(Frame& frame, const Rect& area) {
         is_current ? (same.empty() ? theme.text : theme.series[0]) : theme.faint);
   }
   if (o.running || o.rebuilds_to >= 0) add(speed_text(o.steps_per_second), FontFace::mono, theme.dim);
-  add(armed_stop(o), FontFace::regular, theme.warning);
+  if (!o.stop_when.empty())
+    add("stops when " + in_words(parse_condition(o.stop_when, "stop_when")), FontFace::regular, theme.warning);
   if (o.precision != "") add(o.precision, FontFace::mono, theme.faint);
   const PendingWork pending = pending_work(o);
   const double left = x;

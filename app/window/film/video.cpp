@@ -39,14 +39,6 @@ std::vector<std::string> arguments_for(const Pixels& first, double interval, Vid
 /// Without a name, removed when it is closed.
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-/// Whether the child ended by itself with success; a child that does not end is killed.
-bool has_ended_well(pid_t child) {
-  if (const std::optional<bool> result = ends_well(child, patience)) return *result;
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  return false;
-}
-
 std::string content_of(std::FILE* file) {
   std::fseek(file, 0, SEEK_END);
   std::string bytes(static_cast<std::size_t>(std::max(0L, std::ftell(file))), '\0');
@@ -72,7 +64,12 @@ Video video_of(const FilmFrames& frames, double interval, VideoForm form) {
                                                                      {fileno(said.get()), STDERR_FILENO},
                                                                      {fileno(result.get()), result_in_child}});
   if (child < 0) return {};
-  if (!has_ended_well(child)) return {"", "ffmpeg failed: " + first_line(content_of(said.get()))};
+  const std::optional<bool> is_well = ends_well(child, patience);
+  if (!is_well) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  if (is_well != true) return {"", "ffmpeg failed: " + first_line(content_of(said.get()))};
   return {content_of(result.get()), ""};
 }
 

@@ -17,6 +17,7 @@
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/axis.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -424,8 +425,7 @@ PendingWork pending_work(const Observation& observation) {
     if (work.due_in >= 0) entry += ", about " + rough_duration_text(std::max(1.0, work.due_in));
     entries.insert(computes ? entries.begin() : entries.end(), std::move(entry));
   }
-  PendingWork pending;
-  for (const std::string& entry : entries) pending.all += (pending.all.empty() ? "" : "; ") + entry;
+  PendingWork pending{"", joined(entries, "; ")};
   if (!entries.empty()) pending.shown = entries.front();
   if (entries.size() > 1) pending.shown += " · " + std::to_string(entries.size() - 1) + " more";
   return pending;

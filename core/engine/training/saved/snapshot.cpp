@@ -248,12 +248,11 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
   snapshot.file = read_safetensors(path);
   if (const auto format = snapshot.file.metadata.find("format");
       format == snapshot.file.metadata.end() || format->second != "afterglow") {
-    std::vector<std::string> names = names_of(snapshot.file.tensors, &HostTensor::name);
     throw BadInput(snapshot.where, ": the metadata \"format\" is ",
                    (format == snapshot.file.metadata.end() ? "missing" : in_quotes(format->second)),
                    ", not \"afterglow\"; give a snapshot that Afterglow wrote, or of another library's model the "
                    "folder with its config.json",
-                   config_to_write(names));
+                   config_to_write(names_of(snapshot.file.tensors, &HostTensor::name)));
   }
   snapshot.recipe = parse_recipe(metadata_of(snapshot, "afterglow.recipe"), snapshot.where + ": afterglow.recipe");
   snapshot.checksum = metadata_of(snapshot, "checksum");
