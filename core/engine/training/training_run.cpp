@@ -206,8 +206,12 @@ StepResult TrainingRun::step_with_frozen_parts() {
   return result;
 }
 
+/// The first numbers are those before all commands, whether someone looked before a command at step 0 or after it.
 void TrainingRun::read_modes() {
-  if (read_modes_) numbered_.push_back(read_modes_(numbered_.empty() ? nullptr : numbered_.back().get()));
+  if (!read_modes_) return;
+  if (step() == 0) trainer_->reset_settings();
+  numbered_.push_back(read_modes_(numbered_.empty() ? nullptr : numbered_.back().get()));
+  if (step() == 0) rebuild_config();
 }
 
 std::shared_ptr<const Spectra> TrainingRun::numbered_modes(std::int64_t step) {
@@ -467,12 +471,9 @@ std::int64_t TrainingRun::latest_step() const {
 
 std::shared_ptr<const std::vector<KeptState>> TrainingRun::kept() const {
   if (!folder_ && history_.frames() > 0) return history_.kept();
+  if (!folder_) return std::make_shared<const std::vector<KeptState>>(1, KeptState{step(), ""});
   std::vector<KeptState> states;
-  if (!folder_) {
-    states.push_back({step(), ""});
-  } else {
-    for (const auto& [step, state] : folder_->states()) states.push_back({step, ""});
-  }
+  for (const auto& [step, state] : folder_->states()) states.push_back({step, ""});
   return std::make_shared<const std::vector<KeptState>>(std::move(states));
 }
 

@@ -77,6 +77,17 @@ TEST(ModeNumbers, DoNotDependOnWhatIsLookedAt) {
   EXPECT_EQ(wandering.modes(), straight.modes());
 }
 
+TEST(ModeNumbers, OfARunWhoseSettingsChangedAtItsStartAreThoseOfItsRecipe) {
+  NumberedRun live(100);
+  live.modes();
+  live.analysed.set("layers.0.mamba2.dt_floor", 0.4);
+  live.analysed.set("layers.1.ska.ridge", 0.5);
+  live.analysed.go_to(20);
+  NumberedRun again(SavedRun{live.analysed.recipe(), std::nullopt});
+  again.analysed.go_to(20);
+  EXPECT_EQ(again.modes(), live.modes());
+}
+
 TEST(ModeNumbers, AreTheSameAfterSavingAndGoingOn) {
   NumberedRun straight(60), saved(60);
   straight.analysed.go_to(50);
