@@ -289,11 +289,10 @@ std::optional<TextFit> largest_fit(Frame& frame, Canvas& canvas, const Rect& are
 /// The largest text that fits; the explanation is dropped only after the vote. A slide with a question has the size
 /// that it will have with the answer after a wrong vote, which has the most words, so that its words keep their places.
 TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
-  const bool presents = frame.state.presentation.is_on,
-             may_drop = presents && asked(frame.state.lesson) == Asked::decided;
   LessonPane& pane = frame.state.lesson;
+  const bool may_drop = frame.state.presentation.is_on && asked(pane) == Asked::decided;
   std::optional<TextFit> fit;
-  if (presents && plan_of(pane).question) {
+  if (frame.state.presentation.is_on && plan_of(pane).question) {
     const std::tuple now(pane.asks, pane.answered, pane.deed);
     std::tie(pane.asks, pane.answered, pane.deed) =
         std::tuple(false, plan_of(pane).answer == 1 ? 2 : 1, plan_of(pane).deeds.size());

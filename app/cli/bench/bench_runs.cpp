@@ -88,7 +88,6 @@ void AnalysisBench::run(Analysis analysis) {
 
 PublishBench::PublishBench(Recipe recipe, AnalysisSet analyses, const SessionOptions& options)
     : session_(without_end(std::move(recipe)), options) {
-  session_.request_analyses(all_analyses);
   observe_until([](const Observation& now) { return now.step >= min_steps; });
   session_.send({"pause"});
   observe_until([](const Observation& now) { return !now.running && (now.current & all_analyses) == all_analyses; });
