@@ -206,7 +206,7 @@ StepResult TrainingRun::step_with_frozen_parts() {
   return result;
 }
 
-/// The first numbers are those before all commands, whether someone looked before a command at step 0 or after it.
+/// Modes get their first numbers from the weights before all commands, also where a command at step 0 came first.
 void TrainingRun::read_modes() {
   if (!read_modes_) return;
   if (step() == 0) trainer_->reset_settings();
