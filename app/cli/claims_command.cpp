@@ -1,7 +1,7 @@
-// `afterglow claims`: the list of core/engine/observation/paper_claim.h.
+// `afterglow claims`: the list of core/studies/claims_view.h.
 #include "app/cli/command_line.h"
-#include "core/engine/observation/paper_claim.h"
 #include "core/io/json.h"
+#include "core/studies/claims_view.h"
 
 namespace afterglow {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/engine/observation/paper_claim.h"
 #include "core/io/json.h"
+#include "core/studies/claims_view.h"
 #include "core/studies/table.h"
 
 namespace afterglow {

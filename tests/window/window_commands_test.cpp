@@ -10,11 +10,11 @@
 
 #include "app/window/film/film_files.h"
 #include "app/window/keys.h"
-#include "core/engine/observation/paper_claim.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page_writer.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/studies/claims_view.h"
 #include "tests/support/sample_observations.h"
 #include "views/page/page.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "app/window/commands/window_commands.h"
-#include "core/engine/observation/paper_claim.h"
 #include "core/figure/files/page_writer.h"
 #include "core/figure/summary.h"
 #include "core/io/error.h"
@@ -11,6 +10,7 @@
 #include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/recipe/recipe.h"
+#include "core/studies/claims_view.h"
 #include "views/panels/panel.h"
 #include "views/widgets/formula_cards.h"
 

@@ -148,8 +148,9 @@ std::string without_spaces_after_hash(std::string line) {
 }  // namespace
 
 std::string folder_of(const std::string& path) {
-  // The result of an analysis is plain host values, which figures read.
-  if (path.starts_with("core/engine/analyses/") && ends_with_any(path, {"_view.h"})) return "core/engine/observation";
+  // The results of analyses and studies are plain host values, which figures read.
+  const bool may_have_views = path.starts_with("core/engine/analyses/") || path.starts_with("core/studies/");
+  if (may_have_views && path.ends_with("_view.h")) return "core/engine/observation";
   // Panels lie in the folders of their figures.
   if (path.starts_with("views/analyses/") && ends_with_any(path, {"_panel.cpp", "_panels.cpp"})) return "views/panels";
   // The longest of the table's folders that contains the path.

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/engine/observation/paper_claim.h"
+#include "core/studies/claims_view.h"
 #include "core/studies/table.h"
 
 namespace afterglow {

@@ -9,7 +9,7 @@
 #include "core/analysis/attention/query_jacobian.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/inspection/theory.h"
-#include "core/engine/observation/paper_claim.h"
+#include "core/studies/claims_view.h"
 #include "tests/core/engine/small_recipe.h"
 #include "tests/views/figures/figure_parts.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/engine/observation/paper_claim.h"
+#include "core/studies/claims_view.h"
 #include "views/analyses/theory/theory_figures.h"
 #include "views/figures/sheet.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/engine/observation/paper_claim.h"
+#include "core/studies/claims_view.h"
 #include "views/panels/panel_draws.h"
 
 namespace afterglow {

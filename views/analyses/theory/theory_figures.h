@@ -34,7 +34,7 @@ SubtitleOfPlot depth_subtitle;
 /// softmax attention (J.2).
 FiguresOfPlot depth_figures;
 
-/// How many claims of each paper hold (paper_claim.h).
+/// How many claims of each paper hold (claims_view.h).
 SubtitleOfPlot claims_subtitle;
 FiguresOfPlot claims_figures;
 
