@@ -54,8 +54,7 @@ std::string spread_at(const json& results, const json& of, int& seeds) {
   if (results["table"] != of["table"] || found.empty()) return "";
   const ResultSummary summary = summary_of(found, 0, 0);
   seeds = summary.runs;
-  const auto rounded = [](double value) { return json(std::round(value * 1000) / 1000).dump(); };
-  return rounded(summary.mean) + (seeds > 1 ? " ± " + rounded(summary.deviation) : "");
+  return spread_text(summary, false);
 }
 
 /// Takes the numbers of the places from kept results, with the commands that measured them; false where one is missing.

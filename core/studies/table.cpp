@@ -61,13 +61,6 @@ std::string short_number(double value) {
   return text;
 }
 
-std::string spread_text(const ResultSummary& summary, bool is_share) {
-  if (summary.runs == 0) return "-";
-  if (summary.runs == 1) return short_number(summary.mean);
-  const std::string best = is_share ? " (best " + short_number(summary.best) + ")" : "";
-  return short_number(summary.mean) + " ± " + short_number(summary.deviation) + best;
-}
-
 /// Characters as displayed: continuation bytes of UTF-8 do not count.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
@@ -202,6 +195,13 @@ Lines lines_of(const Table& table, const std::vector<RunResult>& results, const 
 }
 
 }  // namespace
+
+std::string spread_text(const ResultSummary& summary, bool is_share) {
+  if (summary.runs == 0) return "-";
+  if (summary.runs == 1) return short_number(summary.mean);
+  const std::string best = is_share ? " (best " + short_number(summary.best) + ")" : "";
+  return short_number(summary.mean) + " ± " + short_number(summary.deviation) + best;
+}
 
 std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results) {
   std::vector<std::string> groups = groups_of(table), text;

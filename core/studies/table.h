@@ -50,6 +50,8 @@ std::vector<PlannedRun> runs_of(const Table& table, int seeds, const std::vector
 /// What is measured in each run; failed runs are not measured.
 Inquiry inquiry_of(const Table& table);
 
+/// "0.981 ± 0.004", of a share also "(best 0.985)"; "-" without a run.
+std::string spread_text(const ResultSummary& summary, bool is_share);
 /// Aligned text, a line a row: series, x, parameters, and each metric as "0.981 ± 0.004"; for shares also the best run,
 /// because some layers either learn a task or do not.
 std::vector<std::string> text_of(const Table& table, const std::vector<RunResult>& results);
