@@ -105,7 +105,7 @@ TEST_F(CommandLine, TheTransferStudyInSmallRunsThroughAllOfIt) {
   const CsvTable csv = read_csv(folder_ / "echo/table_echo_transfer_small.csv");
   EXPECT_EQ(csv.rows(), 8u) << "five models, and three as published";
   EXPECT_TRUE(std::filesystem::exists(folder_ / "echo/table_echo_transfer_small_group_0_1.svg"));
-  EXPECT_EQ(run("table mqar --set size=small").code, 2) << "it has one size";
+  EXPECT_EQ(run("table mqar --set size=large").code, 2) << "it has no such size";
 }
 
 TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
