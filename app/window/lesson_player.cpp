@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <span>
 
 #include "app/lessons/lesson_runner.h"
 #include "app/window/commands/window_commands.h"
@@ -118,7 +119,12 @@ bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& 
     pane.asks = pane.answered == 0;
     return !pane.asks;
   }
-  if (deed.kind == LessonDeed::Kind::expect) return true;
+  if (deed.kind == LessonDeed::Kind::expect) {  // what is said next speaks of what is measured now
+    bool is_measured = around.taken >= around.sent();
+    each_side({{read_expectation(*deed.line), ""}},
+              [&](const ConditionSide& side) { is_measured = is_measured && is_current(now, side.name); });
+    return is_measured;
+  }
   if (!pane.waits_for) pane.waits_for = around.sent();
   const bool is_at_rest = around.taken >= *pane.waits_for && !now.running && now.rebuilds_to < 0;
   if (!is_at_rest || now.step != deed.step) return false;
@@ -230,10 +236,13 @@ double lesson_returns_at(const PageState& page, double last_input) {
 AnalysisSet analyses_of_lesson(const PageState& page) {
   AnalysisSet analyses = 0;
   if (!page.lesson.lesson) return analyses;
-  each_side(plan_of(page.lesson).goals, [&](const ConditionSide& side) {
-    if (!side.name.empty()) analyses |= analyses_of_number(side.name);
-  });
-  if (const auto& shown = plan_of(page.lesson).shown) analyses |= analyses_of_number(shown->name);
+  const LessonStepPlan& plan = plan_of(page.lesson);
+  const auto add = [&](const ConditionSide& side) { analyses |= analyses_of_number(side.name); };
+  each_side(plan.goals, add);
+  const auto deeds = std::span(plan.deeds).subspan(page.lesson.deed);
+  if (!deeds.empty() && deeds.front().kind == LessonDeed::Kind::expect)
+    each_side({{read_expectation(*deeds.front().line), ""}}, add);
+  if (plan.shown) analyses |= analyses_of_number(plan.shown->name);
   return analyses;
 }
 

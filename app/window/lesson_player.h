@@ -31,7 +31,7 @@ void follow_lesson(PageState& page, const LessonSurroundings& around);
 /// without input since it began.
 double lesson_returns_at(const PageState& page, double last_input);
 
-/// The analyses that its goals need.
+/// The analyses that its goals, its large number and the expectation that it waits for need.
 AnalysisSet analyses_of_lesson(const PageState& page);
 
 }  // namespace afterglow

@@ -20,6 +20,7 @@
 #include "tests/window/virtual_display.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
+#include "views/plots/plot_numbers.h"
 
 namespace afterglow {
 namespace {
@@ -121,6 +122,16 @@ TEST_F(LessonWindow, SaysWhatIsExpectedOnlyWhenTheRunHasComeThere) {
   turn();
   EXPECT_EQ(seen->step, 300);
   EXPECT_NE(said(window).find("Nowitknows."), std::string::npos);
+}
+
+TEST_F(LessonWindow, WaitsUntilWhatItExpectsIsMeasured) {
+  std::ofstream(file) << "# L\nabout: a\n\n## S\nset: preset = tiny\nrun: to 3\nexpect: probe.accuracy >= 0\nsay: "
+                         "Measured.\n";
+  open();
+  ASSERT_TRUE(comes([&] { return is_over(); }));
+  const AnalysisSet needed = analyses_of_number("probe.accuracy");
+  EXPECT_NE(needed, AnalysisSet{0});
+  EXPECT_EQ(seen->current & needed, needed) << "nothing is said of numbers of an earlier moment";
 }
 
 TEST_F(LessonWindow, PresentsTheExplanationWithItsQuestionAndAnswersAWrongChoiceInASentence) {

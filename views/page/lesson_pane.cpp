@@ -126,16 +126,17 @@ bool is_reached(const LessonPane& pane, const LessonLine& line) {
   return found == deeds.end() || static_cast<std::size_t>(found - deeds.begin()) < pane.deed;
 }
 
-std::int64_t awaited_step(const LessonPane& pane) {
-  const std::vector<LessonDeed>& deeds = plan_of(pane).deeds;
-  const auto next =
-      std::find_if(deeds.begin() + static_cast<std::ptrdiff_t>(std::min(pane.deed, deeds.size())), deeds.end(),
-                   [](const LessonDeed& deed) { return deed.kind == LessonDeed::Kind::reach; });
-  return next == deeds.end() ? plan_of(pane).last_step : next->step;
+/// What a step that is not over waits for.
+std::string awaited(const Frame& frame) {
+  const LessonStepPlan& plan = plan_of(frame.state.lesson);
+  const LessonDeed& deed = plan.deeds[frame.state.lesson.deed];
+  return deed.kind == LessonDeed::Kind::expect ? "Measuring …"
+                                               : "Training: step " + grouped_number(frame.seen().step) + " of " +
+                                                     grouped_number(std::max(deed.step, plan.last_step));
 }
 
 /// The text above the question, or the text after it, which would reveal the answer. Text after `expect` appears only
-/// when the run has reached it.
+/// when the run has reached it and its numbers are measured.
 std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step, bool is_behind_question) {
   const LessonPane& pane = frame.state.lesson;
   std::vector<LessonParagraph> text;
@@ -143,8 +144,7 @@ std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step,
   for (const LessonLine& line : step.lines) {
     is_behind = is_behind || line.word == LessonWord::ask;
     if (!is_reached(pane, line)) {
-      const std::string until = "The text continues at step " + grouped_number(awaited_step(pane)) + ".";
-      if (is_behind == is_behind_question) text.push_back(lesson_words(until, FontFace::regular));
+      if (is_behind == is_behind_question) text.push_back(lesson_words(awaited(frame), FontFace::regular));
       break;
     }
     if (line.word != LessonWord::say || is_behind != is_behind_question) continue;
@@ -159,9 +159,6 @@ void draw_text(const Frame& frame, Column& column, const std::vector<LessonParag
     column.gap(gap);
   }
 }
-
-/// The number of the right choice if it may be shown; else 0.
-int told_answer(const LessonPane& pane) { return asked(pane) == Asked::decided ? plan_of(pane).answer : 0; }
 
 /// "Correct: 2 (34). You chose 1."
 std::string verdict_of(const LessonPane& pane, int answer) {
@@ -186,7 +183,8 @@ void draw_question(Frame& frame, Column& column) {
   const LessonPane& pane = frame.state.lesson;
   if (!plan_of(pane).question) return;
   const LessonQuestion& question = *plan_of(pane).question;
-  const int answer = told_answer(pane);
+  const bool is_decided = asked(pane) == Asked::decided;
+  const int answer = is_decided ? plan_of(pane).answer : 0;
   column.gap(4);
   column.text(lesson_phrase(question.question, FontFace::semibold), 1, theme.text);
   column.gap(2);
@@ -199,7 +197,6 @@ void draw_question(Frame& frame, Column& column) {
     if (column.choice(ids[i], std::to_string(number), question.choices[i], tag, color, is_right, is_vote) && pane.asks)
       frame.commands.send("lesson", {{"answer", number}});
   }
-  const bool is_decided = asked(pane) == Asked::decided;
   column.text(lesson_phrase(hint_of(pane, question.choices.size(), asked(pane)),
                             is_decided ? FontFace::semibold : FontFace::regular),
               is_decided ? 1 : 0.8, is_decided ? theme.text : theme.dim);
@@ -216,10 +213,11 @@ std::string large_text(const std::string& name, double value) {
 /// "100 % → 61 %", and "100 % → ?" until the run has answered the question.
 void draw_shown(const Frame& frame, Column& column) {
   const LessonPane& pane = frame.state.lesson;
-  if (!plan_of(pane).shown || !pane.shown || !pane.shown_before) return;
-  const auto& [name, caption] = *plan_of(pane).shown;
-  const std::string before = large_text(name, *pane.shown_before), now = large_text(name, *pane.shown);
   const Asked question = asked(pane);
+  if (!plan_of(pane).shown || question == Asked::not_yet) return;
+  const auto& [name, caption] = *plan_of(pane).shown;
+  const std::string before = pane.shown_before ? large_text(name, *pane.shown_before) : "…",
+                    now = pane.shown ? large_text(name, *pane.shown) : "…";
   const bool is_open = question == Asked::now || question == Asked::answered;
   const bool is_one = before == now && question != Asked::decided;
   column.gap(6);
@@ -286,20 +284,18 @@ std::optional<TextFit> largest_fit(Frame& frame, Canvas& canvas, const Rect& are
   return std::nullopt;
 }
 
-/// The largest text that fits; the explanation is dropped only after the vote. A slide with a question has the size
-/// that it will have with the answer after a wrong vote, which has the most words, so that its words keep their places.
+/// The largest text that fits; the explanation is dropped only after the vote. A slide has the size that it will have
+/// at its end, after a wrong vote, which has the most words, so that its words keep their places.
 TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
   LessonPane& pane = frame.state.lesson;
   const bool may_drop = frame.state.presentation.is_on && asked(pane) == Asked::decided;
-  std::optional<TextFit> fit;
-  if (frame.state.presentation.is_on && plan_of(pane).question) {
-    const std::tuple now(pane.asks, pane.answered, pane.deed);
+  const std::tuple now(pane.asks, pane.answered, pane.deed);
+  if (frame.state.presentation.is_on)
     std::tie(pane.asks, pane.answered, pane.deed) =
         std::tuple(false, plan_of(pane).answer == 1 ? 2 : 1, plan_of(pane).deeds.size());
-    fit = largest_fit(frame, canvas, area, false);
-    std::tie(pane.asks, pane.answered, pane.deed) = now;
-  }
-  if (!fit || draw_parts(frame, canvas, area, *fit, false) > area.height) fit = largest_fit(frame, canvas, area, false);
+  std::optional<TextFit> fit = largest_fit(frame, canvas, area, false);
+  std::tie(pane.asks, pane.answered, pane.deed) = now;
+  if (!fit) fit = largest_fit(frame, canvas, area, false);
   if (!fit && may_drop) fit = largest_fit(frame, canvas, area, true);
   return fit.value_or(TextFit{sizes_of(frame.state).back(), may_drop});
 }
@@ -342,9 +338,8 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
   const Theme& theme = *frame.look.theme;
   const LessonPane& pane = frame.state.lesson;
   const Rect row{area.x + frame.px(14), area.y, area.width - frame.px(28), area.height};
-  const std::string key = pane.asks        ? "1, 2, 3: your vote; Page Down: the answer"
-                          : !is_over(pane) ? "Training: step " + grouped_number(frame.seen().step) + " of " +
-                                                 grouped_number(awaited_step(pane))
+  const std::string key = pane.asks                                   ? "1, 2, 3: your vote; Page Down: the answer"
+                          : !is_over(pane)                            ? awaited(frame)
                           : pane.step + 1 < pane.lesson->steps.size() ? "Page Down: next"
                                                                       : "Escape: end";
   const double left = row_text(frame.look, canvas, row, pane.lesson->title + " · " + place_of(frame.state),
@@ -400,12 +395,11 @@ void draw_lesson(Frame& frame, const LessonPlace& place) {
   FigureCanvas canvas = frame.look.canvas();
   Rect inside = inside_of(frame, body);
   const TextFit fit = fitting_text(frame, canvas, inside);
-  const double room = inside.height;
   if (presents && !has_picture(frame.state))
-    inside.y += 0.35 * std::max(0.0, room - draw_parts(frame, canvas, inside, fit, false));
+    inside.y += 0.35 * std::max(0.0, inside.height - draw_parts(frame, canvas, inside, fit, false));
   inside.y -= static_cast<double>(ImGui::GetScrollY());
   const double height = draw_parts(frame, canvas, inside, fit, true);
-  frame.state.lesson.is_cut = height > room;
+  frame.state.lesson.is_cut = height > inside.height;
   ImGui::SetCursorScreenPos({static_cast<float>(inside.x), static_cast<float>(inside.y + height)});
   ImGui::Dummy({1, 1});
   ImGui::EndChild();

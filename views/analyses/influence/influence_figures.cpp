@@ -527,12 +527,11 @@ std::string influence_subtitle(const Observation& observation, const Selection&)
 }
 
 std::vector<Figure> influence_figures(const Observation& observation, const Selection& selection, CurveStore&) {
-  if (!observation.influence) return {};
+  // Other figures wait until the first one has its place.
+  if (!observation.influence || observation.influence->blocks.empty()) return {};
   const InfluenceView& view = *observation.influence;
-  std::vector<Figure> figures;
-  if (!view.blocks.empty())
-    figures.push_back(tails_of(view, selection, view.blocks,
-                               lag_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|", measured_text(view))));
+  std::vector<Figure> figures{tails_of(
+      view, selection, view.blocks, lag_figure("influence_blocks", "End to end", "|∂y_t/∂x_τ|", measured_text(view)))};
   if (!view.fixed.empty())
     figures.push_back(tails_of(view, selection, view.fixed,
                                lag_figure("influence_fixed", "Routing held fixed", "weight |w_tτ|",

@@ -1,6 +1,6 @@
 // The complex plane with the readout of a mode, or all heads as small plots; eigenvalue forces with a sentence about
 // the mode under the pointer, or the chosen one; the filter's plot above a slider for K, which changes the answers
-// only.
+// only (a slide's text has its own).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -241,7 +241,7 @@ double draw_forces_controls(Frame& frame, const Rect& row) {
 
 void draw_power_filter(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
-  const double slider = head && area.width > frame.px(200) ? frame.px(30) : 0;
+  const double slider = head && area.width > frame.px(200) && !is_slide(frame.state) ? frame.px(30) : 0;
   draw_figure_grid(frame, panel, figures, {area.x, area.y, area.width, area.height - slider});
   if (slider == 0) return;
   constexpr int max_powers = 8;

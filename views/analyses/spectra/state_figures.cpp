@@ -36,8 +36,7 @@ Figure plane_of(const Observation& observation, const Selection& selection,
     Scatter scatter{.name = "head " + std::to_string(state->head), .marker = Marker::circle};
     for (const std::complex<double>& mode : state->eigenvalues) {
       if (!std::isfinite(std::abs(mode))) continue;
-      scatter.points.push_back({mode.real(), mode.imag(), state->head == chosen ? 5.0 : 3.0, head_ink(state->head),
-                                false, "state_spectrum", ""});
+      scatter.points.push_back({mode.real(), mode.imag(), state->head == chosen ? 5.0 : 3.0, head_ink(state->head)});
     }
     figure.series.emplace_back(std::move(scatter));
   }
@@ -55,8 +54,7 @@ Figure half_lives_of(const std::vector<const StateSpectrum*>& states) {
     for (const std::complex<double>& mode : state->eigenvalues) {
       const double half_life = mode_times(mode).half_life;
       if (half_life > 0 && std::isfinite(half_life))
-        scatter.points.push_back(
-            {static_cast<double>(state->head), half_life, 3, head_ink(state->head), false, "half_life", ""});
+        scatter.points.push_back({static_cast<double>(state->head), half_life, 3, head_ink(state->head)});
     }
   }
   if (!scatter.points.empty()) figure.series.emplace_back(std::move(scatter));
