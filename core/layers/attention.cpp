@@ -112,9 +112,8 @@ Var columns(Tape& tape, const Var& x, std::int64_t begin, std::int64_t count) {
 Var padded(Tape& tape, const Var& heads, std::int64_t width) {
   const std::int64_t missing = width - heads.shape().last();
   if (missing == 0) return heads;
-  const Tensor nothing = tape.scratch(heads.shape().with_last(missing), heads.value.dtype);
-  tape.backend().fill(nothing, 0.0);
-  return join_columns(tape, std::array{heads, tape.constant(nothing)});
+  const Var nothing = filled(tape, heads.shape().with_last(missing), heads.value.dtype, 0.0);
+  return join_columns(tape, std::array{heads, nothing});
 }
 
 /// Captures: `input` [B,T,d]; `attn` [B, n_heads, T, T]: the weights; row t is a distribution over the tokens 0..t;

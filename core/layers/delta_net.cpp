@@ -96,11 +96,6 @@ Var mapped(Tape& tape, const Var& x, FeatureMap map) {
   return map == FeatureMap::identity ? x : unary(tape, functions[static_cast<int>(map) - 1], x);
 }
 
-/// max(x, least), up to rounding.
-Var at_least(Tape& tape, const Var& x, double least) {
-  return shifted(tape, unary(tape, Unary::relu, shifted(tape, x, -least)), least);
-}
-
 /// q, k, v by projection, causal convolution and SiLU; q and k of length 1 (not in gla); beta = sigmoid(b_proj x),
 /// unless the configuration says otherwise; log decay g = -exp(A_log) softplus(a_proj x + dt_bias) a head
 /// (gated_deltanet), -exp(A_log) softplus(f_proj x + dt_bias) a channel (kda; A_log a head) or logsigmoid(gk_proj x) /
@@ -153,23 +148,18 @@ class DeltaNet final : public Layer {
     return finish(tape, in, read(tape, in, state.get("state"), state.find("covariance"), resume));
   }
   bool steps_together() const override { return true; }
-  std::vector<LayerSetting> settings() const override {
+  std::vector<LayerSetting> settings() override {
     std::vector<LayerSetting> all;
     if (config_.has_beta())
-      all.push_back({"beta", "β factor", "every β times this; 1: as learned, 0: nothing is written",
-                     config_.beta_factor, 0, 2, false, false});
+      all.push_back(
+          {"beta", "β factor", "every β times this; 1: as learned, 0: nothing is written", config_.beta_factor, 0, 2});
     if (config_.fades())
-      all.push_back({"fade", "Forgetting", "every log decay times this; 1: as learned, 0: nothing fades", config_.fade,
-                     0, 4, false, false});
+      all.push_back(
+          {"fade", "Forgetting", "every log decay times this; 1: as learned, 0: nothing fades", config_.fade, 0, 4});
     if (config_.rule == MemoryRule::kalman)
       all.push_back({"ridge", "Ridge λ", "weight of |S|² against the errors; the covariance starts from I/λ",
-                     config_.ridge, 1e-4, 100, true, false});
+                     config_.ridge, 1e-4, 100, true});
     return all;
-  }
-  void set(std::string_view key, double value) override {
-    if (key == "beta") config_.beta_factor = value;
-    if (key == "fade") config_.fade = value;
-    if (key == "ridge") config_.ridge = value;
   }
   const DeltaNetConfig& config() const { return config_; }
 
@@ -332,7 +322,8 @@ class DeltaNet final : public Layer {
     }
     const Var gate = linear(tape, projected, tape.parameter(*gates_.up), tape.parameter(*gates_.gk_bias));
     Var logarithm = log_sigmoid(tape, gate, 1.0 / gla_temperature);
-    if (config_.clamps) logarithm = at_least(tape, logarithm, config_.min_log_decay);
+    const double least = config_.min_log_decay;
+    if (config_.clamps) logarithm = shifted(tape, unary(tape, Unary::relu, shifted(tape, logarithm, -least)), least);
     const Var keys = tape.reshape(logarithm, {batch, tokens, config_.key_heads, config_.keys});
     return repeat_heads(tape, keys, config_.heads / config_.key_heads);
   }
@@ -434,8 +425,9 @@ PairSequence pairs(const CapturedLayer& layer, int head) {
 
 /// The parts of the descriptor that the five rules share.
 template <MemoryRule rule>
-LayerKind kind_of(const char* description, const char* source) {
+LayerKind kind_of(const char* description, const char* source, std::vector<LayerBenchmark> benchmarks) {
   LayerKind kind{.name = name_of(rule), .description = description, .source = source};
+  kind.benchmarks = std::move(benchmarks);
   kind.make = [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<Layer> {
     return std::make_unique<DeltaNet>(DeltaNetConfig(rule, config), parameters);
   };
@@ -454,41 +446,32 @@ constexpr LayerBenchmark long_benchmark{R"({"d":448,"H":7})", 8, 2048}, short_be
 }  // namespace
 
 LayerKind deltanet_kind() {
-  LayerKind kind = kind_of<MemoryRule::deltanet>(
-      "DeltaNet: writes the difference between a value and what its key reads", "flash-linear-attention DeltaNet");
+  LayerKind kind =
+      kind_of<MemoryRule::deltanet>("DeltaNet: writes the difference between a value and what its key reads",
+                                    "flash-linear-attention DeltaNet", {long_benchmark, eight_heads});
   kind.race_place = 5;
-  kind.benchmarks = {long_benchmark, eight_heads};
   return kind;
 }
 
 LayerKind gated_deltanet_kind() {
-  LayerKind kind = kind_of<MemoryRule::gated_deltanet>("gated DeltaNet: the delta rule on a memory that fades",
-                                                       "flash-linear-attention GatedDeltaNet");
-  kind.benchmarks = {long_benchmark, short_benchmark, eight_heads};
-  return kind;
+  return kind_of<MemoryRule::gated_deltanet>("gated DeltaNet: the delta rule on a memory that fades",
+                                             "flash-linear-attention GatedDeltaNet",
+                                             {long_benchmark, short_benchmark, eight_heads});
 }
 
 LayerKind kda_kind() {
-  LayerKind kind =
-      kind_of<MemoryRule::kda>("Kimi Delta Attention: the delta rule on a memory whose channels fade apart",
-                               "flash-linear-attention KimiDeltaAttention");
-  kind.benchmarks = {long_benchmark};
-  return kind;
+  return kind_of<MemoryRule::kda>("Kimi Delta Attention: the delta rule on a memory whose channels fade apart",
+                                  "flash-linear-attention KimiDeltaAttention", {long_benchmark});
 }
 
 LayerKind gla_kind() {
-  LayerKind kind =
-      kind_of<MemoryRule::gla>("gated linear attention: a sum of v k^T whose channels fade at their own pace",
-                               "flash-linear-attention GatedLinearAttention");
-  kind.benchmarks = {long_benchmark, eight_heads};
-  return kind;
+  return kind_of<MemoryRule::gla>("gated linear attention: a sum of v k^T whose channels fade at their own pace",
+                                  "flash-linear-attention GatedLinearAttention", {long_benchmark, eight_heads});
 }
 
 LayerKind kalman_kind() {
-  LayerKind kind = kind_of<MemoryRule::kalman>(
-      "exact recursive least squares, token by token: what the delta rules approximate", "Gated KalmaNet, eq. 3");
-  kind.benchmarks = {short_benchmark};
-  return kind;
+  return kind_of<MemoryRule::kalman>("exact recursive least squares, token by token: what the delta rules approximate",
+                                     "Gated KalmaNet, eq. 3", {short_benchmark});
 }
 
 }  // namespace afterglow

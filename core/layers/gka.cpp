@@ -185,25 +185,13 @@ Var Gka::step(Tape& tape, const Var& x, LayerState& state) {
   return finish(tape, heads, in, saved);
 }
 
-std::vector<LayerSetting> Gka::settings() const {
-  return {
-      {"r", "Iterations r", "steps of the Chebyshev iteration", static_cast<double>(config_.core.iterations), 0, 200,
-       false, true},
-      {"a", "Ridge strength a", "λ_t = a |H_t|_F; κ stays below (a + 1)/a", config_.core.ridge, 1e-4, 1, true, false},
-      {"lambda", "Fixed λ", "the same λ for every token; 0: λ_t = a |H_t|_F", config_.core.fixed_lambda, 0, 10, false,
-       false},
-      {"gate_floor", "Gate floor", "the forgetting gate is at least this; 0: as learned", config_.core.gate_floor, 0, 1,
-       false, false},
-      {"alpha", "α", "weight of the solution against q; below 0: as learned", config_.alpha_override, -1, 1, false,
-       false}};
-}
-
-void Gka::set(std::string_view key, double value) {
-  if (key == "r") config_.core.iterations = static_cast<int>(value);
-  if (key == "a") config_.core.ridge = value;
-  if (key == "lambda") config_.core.fixed_lambda = value;
-  if (key == "gate_floor") config_.core.gate_floor = value;
-  if (key == "alpha") config_.alpha_override = value;
+std::vector<LayerSetting> Gka::settings() {
+  return {{"r", "Iterations r", "steps of the Chebyshev iteration", config_.core.iterations, 0, 200},
+          {"a", "Ridge strength a", "λ_t = a |H_t|_F; κ stays below (a + 1)/a", config_.core.ridge, 1e-4, 1, true},
+          {"lambda", "Fixed λ", "the same λ for every token; 0: λ_t = a |H_t|_F", config_.core.fixed_lambda, 0, 10},
+          {"gate_floor", "Gate floor", "the forgetting gate is at least this; 0: as learned", config_.core.gate_floor,
+           0, 1},
+          {"alpha", "α", "weight of the solution against q; below 0: as learned", config_.alpha_override, -1, 1}};
 }
 
 namespace {

@@ -40,8 +40,7 @@ class Gka final : public Layer {
   std::vector<StateTensor> state_parts() const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   /// Iterations, ridge strength, a fixed lambda, the smallest gate, alpha.
-  std::vector<LayerSetting> settings() const override;
-  void set(std::string_view key, double value) override;
+  std::vector<LayerSetting> settings() override;
   /// Whether the gradient flows through lambda into H; overrides bp_lambda.
   void follow_lambda(bool follow) { config_.core.lambda_grad = follow; }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/ops/ops.h"
 
 namespace afterglow {
@@ -49,10 +50,8 @@ Tensor LayerState::grow(const std::string& name, const Shape& shape) {
 }
 
 Tensor LayerState::find(std::string_view name) const {
-  for (const auto& [known, tensor] : tensors_) {
-    if (known == name) return tensor;
-  }
-  return {};
+  const auto* found = find_by(tensors_, name, [](const auto& one) { return std::string_view(one.first); });
+  return found ? found->second : Tensor();
 }
 
 Tensor LayerState::get(std::string_view name) const {
@@ -78,20 +77,17 @@ Var optional_parameter(Tape& tape, const Parameter* parameter) {
 Var norm_weight(Tape& tape, const Parameter& weight, bool plus_one) {
   const Var own = tape.parameter(weight);
   if (!plus_one) return own;
-  const Tensor ones = tape.scratch(own.shape(), own.value.dtype);
-  tape.backend().fill(ones, 1.0);
-  return add(tape, own, tape.constant(ones));
+  return add(tape, own, filled(tape, own.shape(), own.value.dtype, 1.0));
 }
 
-LayerSetting step_floor_setting(double value) {
-  return {"dt_floor",
-          "Step floor",
-          "the least time step that a token may take; 0 lets every token choose",
-          value,
-          0,
-          std::max(1.0, value),
-          false,
-          false};
+LayerSetting step_floor_setting(double& floor) {
+  constexpr const char* meaning = "the least time step that a token may take; 0 lets every token choose";
+  return {"dt_floor", "Step floor", meaning, floor, 0, std::max(1.0, floor)};
+}
+
+void Layer::set(std::string_view key, double value) {
+  const std::vector<LayerSetting> all = settings();
+  if (const LayerSetting* setting = find_by(all, key, &LayerSetting::key)) setting->field.change(value);
 }
 
 Var Layer::step(Tape& tape, const Var& x, LayerState& state) {

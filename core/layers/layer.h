@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "core/autograd/tape.h"
@@ -52,11 +53,24 @@ struct StateTensor {
   bool is_cache = false;  ///< it grows with every token: [B, capacity, ..], whose capacity doubles when it is full
 };
 
+/// A number or an enumerator that a setting changes, with its present value; all but a double are whole numbers.
+struct LayerField {
+  template <class Field>
+  requires(std::is_arithmetic_v<Field> || std::is_enum_v<Field>) LayerField(Field& field)
+      : value(static_cast<double>(field)),
+        integer(!std::is_same_v<Field, double>),
+        change([&field](double to) { field = static_cast<Field>(to); }) {}
+  double value;
+  bool integer;
+  std::function<void(double)> change;
+};
+
 /// A number of a layer that may be changed while it runs, such as the power K or the ridge of `ska`.
 struct LayerSetting {
   std::string key, label, meaning;
-  double value = 0, minimum = 0, maximum = 0;
-  bool logarithmic = false, integer = false;
+  LayerField field;
+  double minimum = 0, maximum = 0;
+  bool logarithmic = false;
 };
 
 /// The parameter, or an absent value where the configuration leaves it out (null).
@@ -66,7 +80,7 @@ Var optional_parameter(Tape& tape, const Parameter* parameter);
 Var norm_weight(Tape& tape, const Parameter& weight, bool plus_one);
 
 /// The smallest time step of Mamba's layers: a larger one makes every token fade the state.
-LayerSetting step_floor_setting(double value);
+LayerSetting step_floor_setting(double& floor);
 
 /// Values that a layer hooked in `forward_as_stepped`, by the last part of their names: their numbers and gradients
 /// show how the output depends on its memory.
@@ -115,9 +129,9 @@ class Layer {
   /// Bytes of state that the recurrent form needs for one sequence after `tokens` tokens in `dtype`.
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
   /// Settings that may change during training, with present values.
-  virtual std::vector<LayerSetting> settings() const { return {}; }
+  virtual std::vector<LayerSetting> settings() { return {}; }
   /// Changes a setting; callers check the value against `settings()`. It applies from the next forward pass on.
-  virtual void set(std::string_view /*key*/, double /*value*/) {}
+  void set(std::string_view key, double value);
 };
 
 }  // namespace afterglow

@@ -123,9 +123,8 @@ class Mamba final : public Layer {
   Var normed(Tape& tape, const Var& x, const Parameter* weight) const {
     if (config_.norm == ScanNorm::none) return x;
     if (weight != nullptr) return rms_norm(tape, contiguous(tape, x), tape.parameter(*weight), config_.norm_eps);
-    const Tensor ones = tape.scratch({x.shape().last()}, x.value.dtype);
-    tape.backend().fill(ones, 1.0);
-    return rms_norm(tape, contiguous(tape, x), tape.constant(ones), config_.norm_eps);
+    const Var ones = filled(tape, {x.shape().last()}, x.value.dtype, 1.0);
+    return rms_norm(tape, contiguous(tape, x), ones, config_.norm_eps);
   }
   void hook_scan(Tape& tape, const ChannelScanVars& scan) const {
     const Tensor& dt = scan.dt.value;

@@ -151,10 +151,7 @@ class Mamba2 final : public Layer {
     return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
   bool steps_together() const override { return true; }
-  std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.step_floor)}; }
-  void set(std::string_view key, double value) override {
-    if (key == "dt_floor") config_.step_floor = value;
-  }
+  std::vector<LayerSetting> settings() override { return {step_floor_setting(config_.step_floor)}; }
   const Mamba2Config& config() const { return config_; }
   /// Sessa's proposition 4 for each source, from the weights and one captured sequence: `forward` is C e^-Delta from
   /// the first token whose convolution no longer reads the source (remark C.3), with Delta of the slowest head.

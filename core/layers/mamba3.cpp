@@ -149,10 +149,7 @@ class Mamba3 final : public Layer {
     tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
     return finish(tape, in, heads);
   }
-  std::vector<LayerSetting> settings() const override { return {step_floor_setting(config_.floors.step)}; }
-  void set(std::string_view key, double value) override {
-    if (key == "dt_floor") config_.floors.step = value;
-  }
+  std::vector<LayerSetting> settings() override { return {step_floor_setting(config_.floors.step)}; }
 
  private:
   /// Inputs of the gate and the scan; the angles are computed from dt [B,T,nh] and turn [B,T,na].

@@ -236,22 +236,17 @@ class Sessa final : public Layer {
     tape.hook("s", s.value);
     return leave(tape, x, s, branches.gate);
   }
-  std::vector<LayerSetting> settings() const override {
+  std::vector<LayerSetting> settings() override {
     std::vector<LayerSetting> all{{"temperature", "Temperature",
                                    "divides the logits of the forward branch; above 1 diffuse", config_.temperature,
-                                   0.01, 100, true, false}};
+                                   0.01, 100, true}};
     if (!config_.feedback) return all;
     all.push_back({"feedback_temperature", "Feedback temperature",
                    "divides the logits of the feedback branch; above 1 diffuse, below 1 sharp",
-                   config_.feedback_temperature, 0.01, 100, true, false});
+                   config_.feedback_temperature, 0.01, 100, true});
     all.push_back({"gamma_max", "Feedback gain γ", "largest gain of the feedback; 0 switches it off", config_.gamma_max,
-                   0, max_gain, false, false});
+                   0, max_gain});
     return all;
-  }
-  void set(std::string_view key, double value) override {
-    if (key == "temperature") config_.temperature = value;
-    if (key == "feedback_temperature") config_.feedback_temperature = value;
-    if (key == "gamma_max") config_.gamma_max = value;
   }
   const SessaConfig& config() const { return config_; }
   /// The constants of theorem 23 for each source, from the weights and one captured sequence.
@@ -524,9 +519,8 @@ class Sessa final : public Layer {
       const Var seen_solution = tape.constant(tokens_before(tape, state.get("solution"), past));
       const Var routed =
           causal_attention(tape, tape.constant(whole(feedback.q.value)), seen_keys, seen_solution, feedback_scale());
-      const Tensor ones = tape.scratch({width, 1}, f.value.dtype);
-      tape.backend().fill(ones, 1.0);
-      const Var gamma = linear(tape, feedback.gamma, tape.constant(ones));  // the same for all features
+      const Var ones = filled(tape, {width, 1}, f.value.dtype, 1.0);
+      const Var gamma = linear(tape, feedback.gamma, ones);  // the same for all features
       if (tape.wants("alpha_fb")) {
         const Tensor query = whole(feedback.q.value);
         tape.hook("alpha_fb", newest_weights(tape, query, seen_keys.value, feedback_scale()));

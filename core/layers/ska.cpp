@@ -476,16 +476,11 @@ Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   return join_heads(tape, heads, x);
 }
 
-std::vector<LayerSetting> Ska::settings() const {
+std::vector<LayerSetting> Ska::settings() {
   return {{"K", "Power K (training)", "how often the fitted operator acts on a query; 0 is ridge regression",
-           static_cast<double>(config_.core.power), 0, 8, false, true},
+           config_.core.power, 0, 8},
           {"ridge", "ridge ε (training)", "what is added to the diagonal of the Gram matrix", config_.core.ridge, 1e-6,
-           1, true, false}};
-}
-
-void Ska::set(std::string_view key, double value) {
-  if (key == "K") config_.core.power = static_cast<int>(value);
-  if (key == "ridge") config_.core.ridge = value;
+           1, true}};
 }
 
 LayerKind ska_kind() {

@@ -94,8 +94,7 @@ class Ska final : public Layer {
   /// eps (m / max |z|)^2.
   Var step(Tape& tape, const Var& x, LayerState& state) override;
   /// K and ridge.
-  std::vector<LayerSetting> settings() const override;
-  void set(std::string_view key, double value) override;
+  std::vector<LayerSetting> settings() override;
 
  private:
   /// Storage of keys, queries and values for such an input.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/backend/host_numbers.h"
+#include "core/io/named.h"
 #include "core/layers/files/kl_file.h"
 
 namespace afterglow {
@@ -132,35 +133,29 @@ void SpectralMemory::leave_out(int mode) {
   if (usable_) upload(mode);
 }
 
-std::vector<LayerSetting> SpectralMemory::settings() const {
-  const KlConfig& kl = config_.kl;
+std::vector<LayerSetting> SpectralMemory::settings() {
+  KlConfig& kl = config_.kl;
   const MemoryShare all = whole();
-  return {
-      {"strategy", "Strategy", "0: A, the covariance of the history itself; 1: B, a kernel over time",
-       static_cast<double>(kl.strategy), 0, 1, false, true},
-      {"kernel", "Kernel", "of strategy B: 0 exponential, 1 Gaussian, 2 Matérn, 3 Matérn as eq. 21 has it",
-       static_cast<double>(kl.kernel), 0, 3, false, true},
-      {"tau", "Time scale τ", "of strategy B's kernel, in rows of the history", kl.tau, 0.1, 100000, true, false},
-      {"modes", "Modes kept K'", "the strongest of the K modes; the others are zeros for the tokens",
-       static_cast<double>(kept_.modes), 0, static_cast<double>(all.modes), false, true},
-      {"tokens", "Tokens kept M'", "the first of the M memory tokens; zeros stand in the place of the others",
-       static_cast<double>(kept_.tokens), 0, static_cast<double>(all.tokens), false, true},
-      {"rows", "Rows kept T'", "the newest rows of the history that are decomposed, at most T",
-       static_cast<double>(kept_.rows), static_cast<double>(least_rows()), static_cast<double>(all.rows), false, true},
-      {"without", "Mode switched off", "one of the K modes by its number, zeros for the tokens; 0: none",
-       static_cast<double>(without_), 0, static_cast<double>(kl.components), false, true}};
+  return {{"strategy", "Strategy", "0: A, the covariance of the history itself; 1: B, a kernel over time", kl.strategy,
+           0, 1},
+          {"kernel", "Kernel", "of strategy B: 0 exponential, 1 Gaussian, 2 Matérn, 3 Matérn as eq. 21 has it",
+           kl.kernel, 0, 3},
+          {"tau", "Time scale τ", "of strategy B's kernel, in rows of the history", kl.tau, 0.1, 100000, true},
+          {"modes", "Modes kept K'", "the strongest of the K modes; the others are zeros for the tokens", kept_.modes,
+           0, static_cast<double>(all.modes)},
+          {"tokens", "Tokens kept M'", "the first of the M memory tokens; zeros stand in the place of the others",
+           kept_.tokens, 0, static_cast<double>(all.tokens)},
+          {"rows", "Rows kept T'", "the newest rows of the history that are decomposed, at most T", kept_.rows,
+           static_cast<double>(least_rows()), static_cast<double>(all.rows)},
+          {"without", "Mode switched off", "one of the K modes by its number, zeros for the tokens; 0: none", without_,
+           0, static_cast<double>(kl.components)}};
 }
 
 // Settings do not change the history, so the components can be computed again at once, whether a rewind restores the
 // history before or after the settings.
 void SpectralMemory::set(std::string_view key, double value) {
-  if (key == "strategy") config_.kl.strategy = static_cast<KlStrategy>(static_cast<int>(value));
-  if (key == "kernel") config_.kl.kernel = static_cast<KlKernel>(static_cast<int>(value));
-  if (key == "tau") config_.kl.tau = value;
-  if (key == "modes") kept_.modes = static_cast<int>(value);
-  if (key == "tokens") kept_.tokens = static_cast<int>(value);
-  if (key == "rows") kept_.rows = static_cast<int>(value);
-  if (key == "without") without_ = static_cast<int>(value);
+  const std::vector<LayerSetting> all = settings();
+  if (const LayerSetting* setting = find_by(all, key, &LayerSetting::key)) setting->field.change(value);
   if (token_mask_.defined()) upload_mask();
   if (usable_) refresh(*backend_, components_.dtype);
 }
@@ -182,11 +177,7 @@ Var SpectralMemory::used_tokens(Tape& tape, const Var& tokens) const {
 }
 
 Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std::uint32_t site) const {
-  if (!usable_ || is_off_) {
-    const Tensor nothing = tape.scratch({config_.tokens, config_.width}, pooling_weight_.value.dtype);
-    tape.backend().fill(nothing, 0.0);
-    return tape.constant(nothing);
-  }
+  if (!usable_ || is_off_) return filled(tape, {config_.tokens, config_.width}, pooling_weight_.value.dtype, 0.0);
   const Tape::Scope scope(tape, "memory");
   const Var tokens = used_tokens(tape, layer_norm(tape, plain_tokens(tape, dropped, site), tape.parameter(norm_weight_),
                                                   tape.parameter(norm_bias_), norm_eps));

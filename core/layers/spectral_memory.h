@@ -91,7 +91,7 @@ class SpectralMemory : Immovable {
 
   /// Strategy, kernel, its time scale, which mode is switched off, and how much of K, M and T is used; they apply from
   /// the next forward pass on.
-  std::vector<LayerSetting> settings() const;
+  std::vector<LayerSetting> settings();
   void set(std::string_view key, double value);
 
   /// [M,d] = LayerNorm(MLP(components)) (eq. 11 to 14) or by another projection; zeros while unusable or switched off.

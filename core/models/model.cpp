@@ -161,14 +161,14 @@ Branch& Model::add_branch(const json& config, const std::string& where, int bloc
 }
 
 void Model::follow(const Model& other, Backend& backend, DType dtype) {
-  if (const SpectralMemory* memory = other.memory()) {
+  if (SpectralMemory* memory = other.memory()) {
     memory_->assign(memory->history().values(), memory->history().appended());
-    for (const LayerSetting& setting : memory->settings()) memory_->set(setting.key, setting.value);
+    for (const LayerSetting& setting : memory->settings()) memory_->set(setting.key, setting.field.value);
     memory_->refresh(backend, dtype);
   }
   for (std::size_t i = 0; i < branches_.size(); ++i) {
     for (const LayerSetting& setting : other.branches_[i].layer->settings())
-      branches_[i].layer->set(setting.key, setting.value);
+      branches_[i].layer->set(setting.key, setting.field.value);
   }
 }
 
@@ -254,9 +254,7 @@ Var Model::place(Tape& tape, std::int64_t position, std::int64_t count) const {
   std::vector<Var> parts(widths.size());
   tape.split_columns(tokens, widths, parts);
   const Var own = tape.reshape(contiguous(tape, parts[static_cast<std::size_t>(position)]), {width_});
-  const Tensor nothing = tape.scratch({count, width_}, own.value.dtype);
-  tape.backend().fill(nothing, 0.0);
-  return tape.reshape(add_bias(tape, tape.constant(nothing), own), {count, 1, width_});
+  return tape.reshape(add_bias(tape, filled(tape, {count, width_}, own.value.dtype, 0.0), own), {count, 1, width_});
 }
 
 Tensor Model::memory_summary(Tape& tape) const {

@@ -30,8 +30,8 @@ std::vector<Setting> Objective::settings() const {
   std::vector<Setting> all;
   if (memory_ == nullptr) return all;
   for (const LayerSetting& own : memory_->settings())
-    all.push_back({std::string(scope) + own.key, "memory " + own.label, "", own.meaning, own.value, own.minimum,
-                   own.maximum, 0, own.logarithmic, own.integer});
+    all.push_back({std::string(scope) + own.key, "memory " + own.label, "", own.meaning, own.field.value, own.minimum,
+                   own.maximum, 0, own.logarithmic, own.field.integer});
   return all;
 }
 

@@ -84,8 +84,8 @@ class TokenObjective final : public Objective {
       for (const LayerSetting& own : branch.layer->settings()) {
         std::string label = own.label;
         label[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(label[0])));
-        all.push_back({branch.scope + "." + own.key, branch.label + ": " + label, "", own.meaning, own.value,
-                       own.minimum, own.maximum, 0, own.logarithmic, own.integer});
+        all.push_back({branch.scope + "." + own.key, branch.label + ": " + label, "", own.meaning, own.field.value,
+                       own.minimum, own.maximum, 0, own.logarithmic, own.field.integer});
       }
     }
     const std::vector<Setting> of_memory = Objective::settings();

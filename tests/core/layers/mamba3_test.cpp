@@ -86,7 +86,7 @@ TEST(Mamba3Layer, NoGradientFlowsWhereTheStepIsAtItsFloor) {
   Living bound(small(json::object()));
   ASSERT_EQ(bound.layer->settings()[0].key, "dt_floor");
   bound.layer->set("dt_floor", 50.0);
-  EXPECT_EQ(bound.layer->settings()[0].value, 50.0);
+  EXPECT_EQ(bound.layer->settings()[0].field.value, 50.0);
   bound.run();
   EXPECT_THAT(bound.projection_gradient(dt_row, heads), Each(0.0));
   EXPECT_THAT(bound.store.download(bound.store.find("dt_bias")->gradient), Each(0.0));
@@ -99,7 +99,7 @@ TEST(Mamba2Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
   floored["dt_floor"] = 0.4;
   Living free(config, "mamba2"), changed(config, "mamba2"), made(floored, "mamba2");
   changed.layer->set("dt_floor", 0.4);
-  EXPECT_EQ(changed.layer->settings()[0].value, 0.4);
+  EXPECT_EQ(changed.layer->settings()[0].field.value, 0.4);
   EXPECT_EQ(changed.run(), made.run());
   EXPECT_GT(relative_error(free.run(), made.run()), 1e-3);
 }

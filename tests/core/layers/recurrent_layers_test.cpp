@@ -401,7 +401,7 @@ TEST(Settings, PowerAndRidgeActFromTheNextPassOn) {
     return living.host.read<double>(living.layer->forward(living.tape, input, {}).value);
   };
   EXPECT_EQ(output(changed), output(made));
-  EXPECT_EQ(changed.layer->settings()[0].value, 4.0);
+  EXPECT_EQ(changed.layer->settings()[0].field.value, 4.0);
   changed.layer->set("K", 2);
   EXPECT_GT(relative_error(output(changed), output(made)), 1e-3);
 }
