@@ -88,6 +88,13 @@ class EncoderLayer {
   Norm norm1_, norm2_;
 };
 
+Tensor mean_of_rows(Tape& tape, const Tensor& rows) {
+  const Tensor mean = tape.scratch({1, rows.columns()}, rows.dtype);
+  tape.backend().sum_rows(rows, {mean.reshaped({rows.columns()}), false});
+  tape.backend().scale(mean, 1.0 / static_cast<double>(rows.rows()), {mean, false});
+  return mean;
+}
+
 class SpectralForecaster final : public Forecaster {
  public:
   SpectralForecaster(const EncoderConfig& config, const ParameterScope& root)
@@ -167,12 +174,7 @@ class SpectralForecaster final : public Forecaster {
   }
 
   Tensor summary(Tape& tape, const Tensor& x) const {
-    if (memory_) return memory_->summary(tape, x);
-    const Tensor sum = tape.scratch({1, config_.width}, x.dtype);
-    const Tensor rows = x.reshaped({x.shape[0] * config_.length, config_.width});
-    tape.backend().sum_rows(rows, {sum.reshaped({config_.width}), false});
-    tape.backend().scale(sum, 1.0 / static_cast<double>(rows.rows()), {sum, false});
-    return sum;
+    return memory_ ? memory_->summary(tape, x) : mean_of_rows(tape, x.reshaped({x.shape.rows(), config_.width}));
   }
 
   EncoderConfig config_;
@@ -201,18 +203,13 @@ class DLinear final : public Forecaster {
   ForecastPass forward(Tape& tape, const Var& x, const DropoutSource&) override {
     const Shape shape{x.shape()[0], channels_};
     if (!average_.defined()) make_average(tape.backend(), x.value.dtype);
-    const Tensor mean = tape.scratch(shape, x.value.dtype), one = tape.scratch(shape, x.value.dtype);
-    tape.backend().fill(mean, 0.0);
-    tape.backend().fill(one, 1.0);
-    const Var deviation = tape.constant(one);
+    const Tensor mean = filled(tape, shape, x.value.dtype, 0.0).value;
+    const Var deviation = filled(tape, shape, x.value.dtype, 1.0);
     const Var series = series_normalise(tape, x, mean, deviation);
     const Var smooth = linear(tape, series, tape.constant(average_));
     const Var rest = add(tape, series, scale(tape, smooth, -1.0));
     const Var y = add(tape, seasonal_(tape, rest), trend_(tape, smooth));
-    const Tensor sum = tape.scratch({1, length_}, x.value.dtype);
-    tape.backend().sum_rows(series.value, {sum.reshaped({length_}), false});
-    tape.backend().scale(sum, 1.0 / static_cast<double>(series.value.rows()), {sum, false});
-    return {series_restore(tape, y, mean, deviation), {}, sum};
+    return {series_restore(tape, y, mean, deviation), {}, mean_of_rows(tape, series.value)};
   }
 
   std::int64_t width() const override { return length_; }

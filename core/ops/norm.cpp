@@ -97,9 +97,7 @@ Var unit_norm(Tape& tape, const Var& x, double eps) {
 // The mean over n numbers is the sum over n, so that a weight of n^-1/2 makes a root of the sum of a root of the mean.
 Var l2_norm(Tape& tape, const Var& x, double eps) {
   const auto width = static_cast<double>(x.shape().last());
-  const Tensor weight = tape.scratch({x.shape().last()}, x.value.dtype);
-  tape.backend().fill(weight, 1.0 / std::sqrt(width));
-  return rms_norm(tape, x, tape.constant(weight), eps / width);
+  return rms_norm(tape, x, filled(tape, {x.shape().last()}, x.value.dtype, 1.0 / std::sqrt(width)), eps / width);
 }
 
 Var group_rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, std::int64_t groups) {

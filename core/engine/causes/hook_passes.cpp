@@ -51,10 +51,8 @@ bool is_of_stream(const std::string& place) { return place.ends_with(".stream") 
 /// The branch whose scope begins the name; one past the last for the head.
 std::size_t branch_of(const Model& model, const std::string& name) {
   const auto& branches = model.branches();
-  for (std::size_t i = 0; i < branches.size(); ++i) {
-    if (name.starts_with(branches[i].scope + ".")) return i;
-  }
-  return branches.size();
+  const auto begins = [&](const Branch& branch) { return name.starts_with(branch.scope + "."); };
+  return static_cast<std::size_t>(std::ranges::find_if(branches, begins) - branches.begin());
 }
 
 /// The heads, if they are an axis [B,T,H,width] or if the layer says that columns belong to them.
@@ -141,8 +139,7 @@ void HookPasses::read(SequencePair& pair) {
     });
     const Var embedded = model_->embed(*tape_, uploaded(*tape_, pair.corrupted).tokens);
     const Var logits = forward(pair.corrupted, tape_->input(embedded.value), 0, 1);
-    const Tensor slope = tape_->scratch(logits.shape(), dtype_);
-    tape_->backend().fill(slope, 0.0);
+    const Tensor slope = filled(*tape_, logits.shape(), dtype_, 0.0).value;
     tape_->backend().copy(tokens_at(slope, 0, pair.asked, 1),
                           to_device(*tape_, {1, model_->vocab()}, dtype_, measure_gradient(pair, corrupted_logits_)));
     tape_->backward(logits, slope);

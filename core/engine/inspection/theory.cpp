@@ -26,15 +26,11 @@ constexpr int noise_draws = 3, max_queries = 64;
 constexpr std::uint64_t noise_seed = 7;
 constexpr double usual_distance = 0.5;
 
-std::vector<double> noise_sizes() {
-  std::vector<double> sizes;
-  for (int i = 0; i <= 10; ++i) sizes.push_back(std::pow(10.0, -6.0 + 0.5 * i));
-  return sizes;
-}
-
 /// Noise sizes ascend, with `noise_draws` draws each; the worst draw counts.
 void add_noise(const SkaHead& head, TheoryView& view) {
-  for (const NoisePoint& point : noise_sweep(head, noise_sizes(), noise_draws, noise_seed)) {
+  std::vector<double> sizes;
+  for (int i = 0; i <= 10; ++i) sizes.push_back(std::pow(10.0, -6.0 + 0.5 * i));
+  for (const NoisePoint& point : noise_sweep(head, sizes, noise_draws, noise_seed)) {
     const Perturbation& m = point.measured;
     const std::pair<std::vector<double>*, double> entries[] = {{&view.operator_change, m.operator_change},
                                                                {&view.operator_bound, m.operator_bound},
@@ -308,9 +304,7 @@ class StreamMaps {
     const Var logits = model_.forward_with(tape_, in, model_.branches().size(),
                                            [](std::size_t, const Var& branch_input) { return branch_input; });
     const Var loss = cross_entropy(tape_, logits, upload(DType::i32, example_.targets.data())).loss;
-    const Tensor one = tape_.scratch(loss.shape(), loss.value.dtype);
-    backend_.fill(one, 1.0);
-    tape_.backward(loss, one);
+    tape_.backward(loss, filled(tape_, loss.shape(), loss.value.dtype, 1.0).value);
     backend_.copy(out, tape_.gradient_of(in));
   }
 

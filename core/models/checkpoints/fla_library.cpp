@@ -18,10 +18,11 @@ struct FlaMixer {
   const char *model_type, *kind, *architecture;  ///< kind: Afterglow's layer
   /// The layer's configuration, as in a recipe.
   nlohmann::json (*mixer)(const ConfigFields& config);
-  /// Its tensors in one block.
-  void (*match)(ModelPlan& plan, std::size_t block, const ConfigFields& config, const nlohmann::json& mixer);
+  const char* tensors;  ///< its own in one block, next to those that all have
   /// Writes the fields of a layer into a config.json. Throws Error(bad_input) for what the library does not have.
   void (*describe)(const nlohmann::json& mixer, nlohmann::json& config, std::vector<std::string>& notes);
+  /// Matches a tensor whose name depends on config.json.
+  void (*match_more)(ModelPlan& plan, std::size_t block, const ConfigFields& config, const json& mixer) = nullptr;
 };
 
 [[noreturn]] void refuse_layer(const std::string& what) {
@@ -55,8 +56,9 @@ json common_mixer(const ConfigFields& config, const char* kind, bool convolves, 
   return mixer;
 }
 
-/// Matches projections, convolutions and gates whose names the three share, and those of one.
-void match_common(ModelPlan& plan, std::size_t block, const json& mixer, std::string names) {
+/// Matches projections, convolutions and gates whose names all share, and those of one.
+void match_own(ModelPlan& plan, std::size_t block, const json& mixer, std::string names) {
+  if (mixer.value("use_beta", false)) names += " b_proj.weight";
   names += " q_proj.weight k_proj.weight v_proj.weight o_proj.weight";
   if (mixer["use_short_conv"].get<bool>()) names += " q_conv1d.weight k_conv1d.weight v_conv1d.weight";
   if (mixer["use_gate"].get<bool>() && !mixer.contains("output_gate_rank")) names += " g_proj.weight";
@@ -80,10 +82,6 @@ struct Sizes {
         keys(mixer.value("Dk", std::max<std::int64_t>(1, width / heads))),
         values(mixer.value("Dv", keys)) {}
 };
-
-std::int64_t sharing(const json& mixer, const char* field, const Sizes& sizes) {
-  return mixer.value(field, sizes.heads);
-}
 
 /// expand such that the library's int(hidden_size * expand) is `columns`.
 double expansion(std::int64_t columns, std::int64_t width) {
@@ -117,18 +115,10 @@ json fading_delta_mixer(const ConfigFields& config, const char* kind, std::int64
   return mixer;
 }
 
-json gated_deltanet_mixer(const ConfigFields& config) {
-  return fading_delta_mixer(config, "gated_deltanet", 256, 6, 2.0);
-}
-
-void match_gated_deltanet(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
-  match_common(plan, block, mixer, "a_proj.weight b_proj.weight A_log dt_bias o_norm.weight");
-}
-
 void describe_gated_deltanet(const json& mixer, json& config, std::vector<std::string>& notes) {
   const Sizes sizes(mixer, config);
-  const std::int64_t key_heads = sharing(mixer, "key_heads", sizes);
-  if (sharing(mixer, "query_heads", sizes) != key_heads || sharing(mixer, "value_heads", sizes) != sizes.heads)
+  const std::int64_t key_heads = mixer.value("key_heads", sizes.heads);
+  if (mixer.value("query_heads", sizes.heads) != key_heads || mixer.value("value_heads", sizes.heads) != sizes.heads)
     refuse_layer("with these numbers of heads");
   if (!mixer.value("use_beta", true) || mixer.value("feature_map", "identity") != "identity" ||
       !mixer.value("qk_silu", true) || !mixer.value("v_silu", true))
@@ -150,12 +140,6 @@ json kda_mixer(const ConfigFields& config) {
   mixer["output_gate_bias"] = true;
   mixer["gate_activation"] = "sigmoid";
   return mixer;
-}
-
-void match_kda(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
-  match_common(plan, block, mixer,
-               "f_proj.0.weight f_proj.1.weight g_proj.0.weight g_proj.1.weight g_proj.1.bias b_proj.weight A_log "
-               "dt_bias o_norm.weight");
 }
 
 void describe_kda(const json& mixer, json& config, std::vector<std::string>& notes) {
@@ -188,19 +172,12 @@ json delta_net_mixer(const ConfigFields& config) {
   return mixer;
 }
 
-void match_delta_net(ModelPlan& plan, std::size_t block, const ConfigFields&, const json& mixer) {
-  match_common(plan, block, mixer, mixer["use_beta"].get<bool>() ? "o_norm.weight b_proj.weight" : "o_norm.weight");
-}
-
-void require_own_heads(const json& mixer, const Sizes& sizes) {
-  for (const char* field : {"query_heads", "key_heads", "value_heads"}) {
-    if (sharing(mixer, field, sizes) != sizes.heads) refuse_layer("whose heads share queries, keys or values as here");
-  }
-}
-
 void describe_delta_net(const json& mixer, json& config, std::vector<std::string>& notes) {
   const Sizes sizes(mixer, config);
-  require_own_heads(mixer, sizes);
+  for (const char* field : {"query_heads", "key_heads", "value_heads"}) {
+    if (mixer.value(field, sizes.heads) != sizes.heads)
+      refuse_layer("whose heads share queries, keys or values as here");
+  }
   require_unit_keys(mixer, notes);
   const std::string map = mixer.value("feature_map", "identity");
   const bool silu = mixer.value("qk_silu", true);
@@ -238,8 +215,7 @@ json gla_mixer(const ConfigFields& config) {
   return mixer;
 }
 
-void match_gla(ModelPlan& plan, std::size_t block, const ConfigFields& config, const json& mixer) {
-  match_common(plan, block, mixer, "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias");
+void match_gla_norm(ModelPlan& plan, std::size_t block, const ConfigFields& config, const json& mixer) {
   const bool is_fused = config.flag("fuse_norm", true) && mixer["use_gate"].get<bool>();
   const char* fused = "attn.g_norm_swish_gate.weight";
   const char* apart = "attn.g_norm.weight";
@@ -250,8 +226,8 @@ void match_gla(ModelPlan& plan, std::size_t block, const ConfigFields& config, c
 
 void describe_gla(const json& mixer, json& config, std::vector<std::string>&) {
   const Sizes sizes(mixer, config);
-  const std::int64_t shared = sharing(mixer, "key_heads", sizes);
-  if (sharing(mixer, "query_heads", sizes) != sizes.heads || sharing(mixer, "value_heads", sizes) != shared)
+  const std::int64_t shared = mixer.value("key_heads", sizes.heads);
+  if (mixer.value("query_heads", sizes.heads) != sizes.heads || mixer.value("value_heads", sizes.heads) != shared)
     refuse_layer("with these numbers of heads");
   describe_common(mixer, config, "use_output_gate");
   const json convolves = config["use_short_conv"];
@@ -270,11 +246,16 @@ void describe_gla(const json& mixer, json& config, std::vector<std::string>&) {
 }
 
 constexpr FlaMixer mixers[] = {
-    {"gated_deltanet", "gated_deltanet", "GatedDeltaNetForCausalLM", gated_deltanet_mixer, match_gated_deltanet,
-     describe_gated_deltanet},
-    {"kda", "kda", "KDAForCausalLM", kda_mixer, match_kda, describe_kda},
-    {"gla", "gla", "GLAForCausalLM", gla_mixer, match_gla, describe_gla},
-    {"delta_net", "deltanet", "DeltaNetForCausalLM", delta_net_mixer, match_delta_net, describe_delta_net}};
+    {"gated_deltanet", "gated_deltanet", "GatedDeltaNetForCausalLM",
+     [](const ConfigFields& config) { return fading_delta_mixer(config, "gated_deltanet", 256, 6, 2.0); },
+     "a_proj.weight b_proj.weight A_log dt_bias o_norm.weight", describe_gated_deltanet},
+    {"kda", "kda", "KDAForCausalLM", kda_mixer,
+     "f_proj.0.weight f_proj.1.weight g_proj.0.weight g_proj.1.weight g_proj.1.bias b_proj.weight A_log dt_bias "
+     "o_norm.weight",
+     describe_kda},
+    {"gla", "gla", "GLAForCausalLM", gla_mixer, "gk_proj.0.weight gk_proj.1.weight gk_proj.1.bias", describe_gla,
+     match_gla_norm},
+    {"delta_net", "deltanet", "DeltaNetForCausalLM", delta_net_mixer, "o_norm.weight", describe_delta_net}};
 
 constexpr Mamba2Names mamba2_names{.norm_eps = "norm_eps", .step_limit = "dt_limit", .group_default = 1};
 
@@ -367,8 +348,9 @@ ModelPlan plan(const ConfigFields& config) {
     const auto hybrid = attention.find(layer);
     const json mixer = hybrid == attention.end() ? own : attention_mixer(plan, config, hybrid->second);
     match_norms(plan, block, "attn_norm", "mlp_norm");
-    hybrid == attention.end() ? kind->match(plan, block, config, mixer)
+    hybrid == attention.end() ? match_own(plan, block, mixer, kind->tensors)
                               : match_attention(plan, block, mixer, {.base = "attn."});
+    if (hybrid == attention.end() && kind->match_more) kind->match_more(plan, block, config, mixer);
     match_mlp(plan, block, mlp, "swiglu.");
     plan.add_block({{"mixer", mixer}, {"mlp", mlp}});
   }

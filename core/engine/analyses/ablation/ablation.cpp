@@ -21,12 +21,6 @@ constexpr std::int64_t max_tokens = 4096, max_examples = 64;
 constexpr std::int64_t tokens_of_a_large_model = 256;  ///< the memory of a pass grows with the model
 constexpr std::int64_t max_modes = 64;                 ///< of a layer: the largest of each head
 
-void clear_columns(Tape& tape, const Tensor& columns) {
-  const Tensor zeros = tape.scratch(columns.shape, columns.dtype);
-  tape.backend().fill(zeros, 0.0);
-  tape.backend().copy(columns, zeros);
-}
-
 /// Total over the held-out sequences.
 std::int64_t tokens_of_an_ablation(const Trainer& trainer) {
   const std::int64_t length = trainer.task().length(),
@@ -157,7 +151,7 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     if (place.ends_with(".stream")) stream_ = value;
     const bool is_first = place == copy_.model().branches().front().scope + ".stream";
     if (part.sort == "memory token" && is_first) {
-      for (std::int64_t b = 0; b < examples_; ++b) clear_columns(tape_, tokens_at(value, b, part.mode, 1));
+      for (std::int64_t b = 0; b < examples_; ++b) tape_.backend().fill(tokens_at(value, b, part.mode, 1), 0.0);
       return;
     }
     const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(part.layer)];
@@ -168,7 +162,8 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     }
     if (part.sort != "head" || place != layer.scope + ".readout" || value.shape.rank() != 4) return;
     const std::int64_t width = value.shape.last(), heads = value.shape[2];
-    clear_columns(tape_, value.reshaped({value.rows() / heads, heads * width}).column_range(part.head * width, width));
+    const Tensor rows = value.reshaped({value.rows() / heads, heads * width});
+    tape_.backend().fill(rows.column_range(part.head * width, width), 0.0);
   }
 
   std::int64_t examples_ = 0, length_ = 0;

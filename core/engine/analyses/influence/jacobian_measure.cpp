@@ -84,8 +84,7 @@ bool JacobianMeasure::advance() {
   const auto beginning = std::span(x_).first(static_cast<std::size_t>(length * width_));
   const Var x = tape_->input(repeated(*tape_, batch, width_, dtype_, beginning));
   const Var y = map_(*tape_, x, repeated(*tape_, batch, std::span(context_).first(static_cast<std::size_t>(length))));
-  const Tensor upstream = tape_->scratch({batch, length, width_}, dtype_);
-  backend.fill(upstream, 0.0);
+  const Tensor upstream = filled(*tape_, {batch, length, width_}, dtype_, 0.0).value;
   std::vector<double> cotangents;
   for (std::size_t row = next_; row < end; ++row) {
     const std::vector<double> u = cotangent(order_[row / directions], static_cast<int>(row % directions));
