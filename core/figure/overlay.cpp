@@ -233,12 +233,6 @@ std::string add_maps(Figure& a, const Figure& b, std::vector<Figure>& more, bool
   return found;
 }
 
-const Figure* same_figure(const std::vector<Figure>& a, const std::vector<Figure>& b, std::size_t place) {
-  const auto same = std::ranges::find(b, a[place].id, &Figure::id);
-  if (same != b.end()) return &*same;
-  return a.size() == b.size() ? &b[place] : nullptr;
-}
-
 }  // namespace
 
 std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Figure>& b, const std::string& b_name,
@@ -246,7 +240,8 @@ std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Fi
   std::vector<Figure> more;
   for (std::size_t i = 0; i < a.size(); ++i) {
     Figure& figure = a[i];
-    const Figure* other = same_figure(a, b, i);
+    const auto same = std::ranges::find(b, figure.id, &Figure::id);
+    const Figure* other = same != b.end() ? &*same : a.size() == b.size() ? &b[i] : nullptr;
     const bool are_maps = other && map_of(figure) && map_of(*other);
     const std::string found = !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
                               : are_maps ? add_maps(figure, *other, more, only_difference)

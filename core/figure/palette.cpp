@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/io/embedded_text.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
@@ -100,11 +101,7 @@ Theme theme_of(const nlohmann::json& fields) {
 
 const Theme& theme_at(std::size_t place) {
   static const auto data = nlohmann::json::parse(figure_data()[1].json);
-  static const std::vector<Theme> themes = [] {
-    std::vector<Theme> read;
-    for (const nlohmann::json& fields : data) read.push_back(theme_of(fields));
-    return read;
-  }();
+  static const std::vector<Theme> themes = mapped(data, theme_of);
   return themes[place];
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 namespace {
@@ -74,9 +75,7 @@ Part largest_part(std::span<const double> height, std::size_t width) {
 /// Values as drawn: their logarithms on a log axis.
 std::vector<double> heights_of(const Axis& y, std::span<const Point> points) {
   const bool is_log = y.scale == Scale::log && std::ranges::all_of(points, [](const Point& p) { return p.y > 0; });
-  std::vector<double> heights;
-  for (const Point& point : points) heights.push_back(is_log ? std::log10(point.y) : point.y);
-  return heights;
+  return mapped(points, [&](const Point& point) { return is_log ? std::log10(point.y) : point.y; });
 }
 
 /// "; a jump at 612", or "; most of it between 600 and 640" where half of the change happens in a tenth of the curve.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/io/embedded_text.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
@@ -23,13 +24,10 @@ struct Run {
 
 /// In the order of their characters.
 const std::vector<Run>& runs() {
-  static const std::vector<Run> all = [] {
-    const auto data = nlohmann::json::parse(figure_data()[0].json);
-    std::vector<Run> read;
-    for (const nlohmann::json& run : data["runs"])
-      read.push_back({run["first"].get<char32_t>(), run["regular"], run["semibold"]});
-    return read;
-  }();
+  static const std::vector<Run> all =
+      mapped(nlohmann::json::parse(figure_data()[0].json)["runs"], [](const nlohmann::json& run) {
+        return Run{run["first"].get<char32_t>(), run["regular"], run["semibold"]};
+      });
   return all;
 }
 

@@ -6,8 +6,6 @@
 namespace afterglow {
 namespace {
 
-std::ptrdiff_t ends_at(std::size_t count) { return static_cast<std::ptrdiff_t>(count); }
-
 /// Number of leading columns within the first `points` points, less the last one, which may have ended with the curve.
 std::size_t settled_columns(const std::vector<CurveColumn>& columns, std::size_t points) {
   const auto end = std::ranges::upper_bound(columns, points, {}, &CurveColumn::last);
@@ -33,7 +31,9 @@ std::shared_ptr<const CanvasCurve> ThinnedCurves::get(std::size_t series, const 
   }
   const Known known = known_columns(series, *curve.pyramid, x, y, column);
   std::vector<CurveColumn> columns;
-  if (known.kept) columns.assign(known.kept->columns.begin(), known.kept->columns.begin() + ends_at(known.columns));
+  if (known.kept)
+    columns.assign(known.kept->columns.begin(),
+                   known.kept->columns.begin() + static_cast<std::ptrdiff_t>(known.columns));
   columns = curve_columns(view, x, column, std::move(columns));
   CanvasCurve begun;
   PlacingState state;

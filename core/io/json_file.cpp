@@ -11,8 +11,8 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
-#include "core/io/wording.h"
 
 namespace afterglow {
 namespace {
@@ -95,8 +95,7 @@ const Json* field_of(const Json& object, const std::string& key, bool has_fallba
   const auto found = object.find(key);
   if (found != object.end()) return &*found;
   if (has_fallback) return nullptr;
-  std::vector<std::string> present;
-  for (const auto& item : object.items()) present.push_back(item.key());
+  const auto present = names_of(object.items(), [](const auto& item) { return item.key(); });
   throw BadInput(where, ": field '", key, "' is missing; add it", did_you_mean(key, present));
 }
 
@@ -259,8 +258,7 @@ std::string get_choice(const Json& object, const std::string& key, const std::ve
   if (!field) return *fallback;
   const std::string word = field->is_string() ? field->get<std::string>() : "";
   if (std::ranges::find(allowed, word) != allowed.end()) return word;
-  std::string list;
-  for (const std::string& choice : allowed) list += (list.empty() ? "'" : ", '") + choice + "'";
+  const std::string list = "'" + joined(allowed, "', '") + "'";
   throw BadInput(where, ": field '", key, "' is ", shown(*field), " where one of ", list, " should be",
                  did_you_mean(word, allowed));
 }

@@ -1,4 +1,4 @@
-// Entries of a list, found by a field of theirs.
+// Entries of a list, found by a field of theirs, and what a function makes of each.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -16,6 +16,14 @@ template <class List, class Value, class Field>
 auto* find_by(List&& list, const Value& value, Field field) {
   const auto found = std::ranges::find(list, value, field);
   return found == std::ranges::end(list) ? nullptr : &*found;
+}
+
+/// What the function, or the member, gives for each entry.
+template <class List, class Function>
+auto mapped(const List& list, const Function& function) {
+  std::vector<std::decay_t<decltype(std::invoke(function, *std::begin(list)))>> values;
+  for (const auto& entry : list) values.push_back(std::invoke(function, entry));
+  return values;
 }
 
 /// This field of each entry, as text.

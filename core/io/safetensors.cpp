@@ -50,8 +50,7 @@ Header read_header(std::ifstream& stream, std::uint64_t file_bytes, const fs::pa
 
 /// Widest type first keeps every tensor aligned to its element; then by name.
 std::vector<const HostTensor*> sorted_for_writing(const TensorFile& file, const fs::path& path) {
-  std::vector<const HostTensor*> order;
-  for (const HostTensor& tensor : file.tensors) order.push_back(&tensor);
+  std::vector<const HostTensor*> order = mapped(file.tensors, [](const HostTensor& tensor) { return &tensor; });
   std::ranges::sort(order, [](const HostTensor* a, const HostTensor* b) {
     return a->type != b->type ? a->type > b->type : a->name < b->name;
   });

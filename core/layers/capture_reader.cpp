@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/io/named.h"
 #include "core/layers/host_values.h"
 
 namespace afterglow {
@@ -45,10 +46,8 @@ const std::vector<double>& CaptureReader::values(const std::string& name) const 
 }
 
 Shape CaptureReader::shape(const std::string& name) const {
-  for (const Capture& capture : tape_->captures()) {
-    if (capture.name == name) return capture.value.shape;
-  }
-  return {};
+  const Capture* capture = find_by(tape_->captures(), name, &Capture::name);
+  return capture ? capture->value.shape : Shape();
 }
 
 std::vector<double> CaptureReader::download(const Tensor& tensor) const { return to_host(*backend_, tensor); }

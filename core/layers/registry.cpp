@@ -43,11 +43,7 @@ const std::vector<LayerKind>& layer_kinds() {
   return kinds;
 }
 
-const LayerKind* find_layer_kind(std::string_view name) {
-  const std::vector<LayerKind>& kinds = layer_kinds();
-  const auto found = std::ranges::find(kinds, name, &LayerKind::name);
-  return found != kinds.end() ? &*found : nullptr;
-}
+const LayerKind* find_layer_kind(std::string_view name) { return find_by(layer_kinds(), name, &LayerKind::name); }
 
 const LayerReaders& readers_of(std::string_view kind) {
   static const LayerReaders none;
@@ -66,9 +62,8 @@ bool shows(std::string_view kind, LayerTraits any) {
 }
 
 std::string_view first_kind_that_shows(LayerTrait trait) {
-  const std::vector<LayerKind>& kinds = layer_kinds();
-  const auto found = std::ranges::find_if(kinds, [&](const LayerKind& k) { return k.shows.overlaps(trait); });
-  return found != kinds.end() ? std::string_view(found->name) : std::string_view();
+  const LayerKind* found = find_by(layer_kinds(), true, [&](const LayerKind& k) { return k.shows.overlaps(trait); });
+  return found ? std::string_view(found->name) : std::string_view();
 }
 
 std::string words_for(LayerTraits any) {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/io/embedded_text.h"
-#include "core/io/error.h"
 #include "core/io/json.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
@@ -72,12 +72,7 @@ std::span<const CommandSpec> command_table() {
   return table;
 }
 
-const CommandSpec* find_command(std::string_view name) {
-  for (const CommandSpec& spec : command_table()) {
-    if (spec.name == name) return &spec;
-  }
-  return nullptr;
-}
+const CommandSpec* find_command(std::string_view name) { return find_by(command_table(), name, &CommandSpec::name); }
 
 bool edits_inspection(std::string_view name) {
   const CommandSpec* spec = find_command(name);

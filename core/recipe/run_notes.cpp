@@ -5,6 +5,7 @@
 
 #include "core/io/json.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/terminal_text.h"
 #include "core/recipe/recipe.h"
 
@@ -41,11 +42,7 @@ json note_list(const Recipe& recipe) {
   return value["notes"];
 }
 
-std::vector<RunNote> notes_of(const Recipe& recipe) {
-  std::vector<RunNote> notes;
-  for (const json& one : note_list(recipe)) notes.push_back(read_note(one));
-  return notes;
-}
+std::vector<RunNote> notes_of(const Recipe& recipe) { return mapped(note_list(recipe), read_note); }
 
 json changed_notes(json list, json value, std::int64_t step) {
   if (value.contains("number")) {

@@ -1,7 +1,6 @@
 // Reads task configurations: declared defaults and ranges, and error messages.
 #include "core/tasks/fields.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -14,15 +13,15 @@
 
 namespace afterglow {
 
-bool takes_a_file(const TaskInfo& info) {
-  return std::ranges::any_of(info.parameters, [](const TaskParameter& one) { return one.name == "path"; });
+bool takes(const TaskInfo& info, std::string_view parameter) {
+  return find_by(info.parameters, parameter, &TaskParameter::name) != nullptr;
 }
 
 Fields::Fields(const TaskInfo& info, const nlohmann::json& config)
     : info_(info), config_(config), where_("Task '" + info.kind + "'") {
   std::vector<std::string> known = names_of(info.parameters, &TaskParameter::name);
   known.push_back("kind");
-  if (takes_a_file(info)) known.push_back("hash");
+  if (takes(info, "path")) known.push_back("hash");
   refuse_unknown_keys(config, known, where_);
   nlohmann::json filled = config;
   for (const TaskParameter& parameter : info.parameters) {
@@ -98,10 +97,8 @@ void Fields::require_length(int length, std::int64_t smallest, const std::string
 }
 
 const TaskParameter& Fields::parameter(const std::string& name) const {
-  const auto is_it = [&](const TaskParameter& known) { return known.name == name; };
-  const auto found = std::ranges::find_if(info_.parameters, is_it);
-  if (found == info_.parameters.end()) throw std::logic_error("task kind without parameter " + name);
-  return *found;
+  if (const TaskParameter* found = find_by(info_.parameters, name, &TaskParameter::name)) return *found;
+  throw std::logic_error("task kind without parameter " + name);
 }
 
 }  // namespace afterglow

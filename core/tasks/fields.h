@@ -11,8 +11,8 @@
 
 namespace afterglow {
 
-/// Whether tasks of this kind read a file of the user, named by the field `path`.
-bool takes_a_file(const TaskInfo& info);
+/// Whether tasks of this kind have the parameter; with `path` they read a file of the user.
+bool takes(const TaskInfo& info, std::string_view parameter);
 
 /// A view of one configuration. Reading a parameter that the kind does not declare is a programming error.
 class Fields {

@@ -6,16 +6,14 @@
 namespace afterglow {
 namespace {
 
-// Between the start and the query there are length - 3 positions; a pair may begin at every second of them.
-int slots_of(int length) { return (length - 3) / 2; }
-
 // Writes start, filler, and the query with its key; returns the first positions of `count` random slots for pairs.
 std::vector<int> scatter(Random& random, Example& out, int length, int count, int asked_key) {
   ExampleWriter tape(out);
   tape.put(suite::start);
   tape.fill(random, 2);
   tape.put(suite::query, asked_key);
-  std::vector<int> places = draw_distinct(random, count, 0, slots_of(length));
+  // Between the start and the query there are length - 3 positions; a pair may begin at every second of them.
+  std::vector<int> places = draw_distinct(random, count, 0, (length - 3) / 2);
   for (int& place : places) place = 1 + 2 * place;
   return places;
 }

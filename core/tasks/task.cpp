@@ -91,10 +91,6 @@ nlohmann::json as_object(const nlohmann::json& config) {
   return config.is_string() ? nlohmann::json{{"kind", config}} : config;
 }
 
-bool takes(const TaskInfo& info, const std::string& name) {
-  return std::ranges::any_of(info.parameters, [&](const TaskParameter& parameter) { return parameter.name == name; });
-}
-
 /// Marks what asks for each answer: the position of the answer, and what stands before it from the question mark on.
 void mark_questions(const Task& task, Example& example) {
   std::size_t begin = 0;  // behind the question before
@@ -157,11 +153,7 @@ Example Task::example(std::uint64_t seed, std::uint64_t index, Split split) cons
 }
 
 const std::vector<TaskInfo>& task_kinds() {
-  static const std::vector<TaskInfo> infos = [] {
-    std::vector<TaskInfo> all;
-    for (const TaskKind& kind : kinds()) all.push_back(kind.info);
-    return all;
-  }();
+  static const std::vector<TaskInfo> infos = mapped(kinds(), &TaskKind::info);
   return infos;
 }
 

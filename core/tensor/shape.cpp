@@ -1,6 +1,8 @@
 // Shape arithmetic.
 #include "core/tensor/shape.h"
 
+#include <algorithm>
+
 #include "core/io/error.h"
 
 namespace afterglow {
@@ -49,11 +51,7 @@ std::string Shape::text() const {
 }
 
 bool Shape::operator==(const Shape& other) const {
-  if (rank_ != other.rank_) return false;
-  for (int axis = 0; axis < rank_; ++axis) {
-    if (extents_[axis] != other.extents_[axis]) return false;
-  }
-  return true;
+  return rank_ == other.rank_ && std::equal(extents_.begin(), extents_.begin() + rank_, other.extents_.begin());
 }
 
 }  // namespace afterglow

@@ -8,6 +8,7 @@
 
 #include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/analysis/linear_algebra/decompositions.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 namespace {
@@ -96,10 +97,9 @@ Eigen::MatrixXcd key_gradient(const KeyOperator& of, const Statistics& s, const 
 std::vector<Eigen::MatrixXcd> projection_gradients(const KeyOperator& of, const Statistics& s,
                                                    const std::vector<ModeSensitivity>& modes) {
   const RowMajorView x(of.inputs.data(), s.keys.rows(), of.width);
-  std::vector<Eigen::MatrixXcd> gradients;
-  for (const ModeSensitivity& mode : modes)
-    gradients.push_back(key_gradient(of, s, mode).transpose() * x.cast<Complex>());
-  return gradients;
+  return mapped(modes, [&](const ModeSensitivity& mode) -> Eigen::MatrixXcd {
+    return key_gradient(of, s, mode).transpose() * x.cast<Complex>();
+  });
 }
 
 /// The real numbers that fix a spectrum: both parts of each eigenvalue above the real axis, and the real ones.
@@ -130,8 +130,7 @@ struct Standing {
            std::span<const Complex> target)
       : statistics(statistics_of(of, projection)) {
     const std::vector<ModeSensitivity> found = modes_of(statistics);
-    std::vector<Complex> places;
-    for (const ModeSensitivity& mode : found) places.push_back(mode.value);
+    const std::vector<Complex> places = mapped(found, &ModeSensitivity::value);
     double furthest = 0;
     for (const int place : nearest_of_each(expected, places)) {
       if (place < 0) return;
@@ -202,8 +201,7 @@ std::vector<double> operator_of_keys(const KeyOperator& keys, std::span<const do
 SpectrumFit fit_spectrum(const KeyOperator& keys, std::span<const double> projection, std::span<const Complex> target) {
   SpectrumFit fit{{projection.begin(), projection.end()}, INFINITY, 0};
   if (!is_sound(keys, projection)) return fit;
-  std::vector<Complex> start;
-  for (const ModeSensitivity& mode : modes_of(statistics_of(keys, projection))) start.push_back(mode.value);
+  const std::vector<Complex> start = mapped(modes_of(statistics_of(keys, projection)), &ModeSensitivity::value);
   if (start.size() != target.size() || start.empty()) return fit;
   const std::vector<Condition> conditions = conditions_of(start);
   Standing now(keys, projection, start, target);

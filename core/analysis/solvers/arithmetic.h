@@ -23,6 +23,13 @@ constexpr std::string_view name_of(Arithmetic arithmetic) {
   return names[static_cast<std::size_t>(arithmetic)];
 }
 
+/// The one of `all_arithmetics` with this name; fp32 for any other name.
+constexpr Arithmetic arithmetic_named(std::string_view name) {
+  for (const Arithmetic one : all_arithmetics)
+    if (name_of(one) == name) return one;
+  return Arithmetic::fp32;
+}
+
 /// 1/u, u the unit roundoff of the operands: 2^53, 2^24, 2^11, 2^8. Beyond this condition number a solution has no
 /// correct digit.
 constexpr double inverse_unit(Arithmetic arithmetic) {

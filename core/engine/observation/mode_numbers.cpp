@@ -7,15 +7,13 @@
 #include <numbers>
 
 #include "core/analysis/koopman/power_filter.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
 const HeadSpectrum* find_head(const Spectra* spectra, int layer, int head) {
-  if (spectra == nullptr) return nullptr;
-  for (const HeadSpectrum& found : spectra->heads) {
-    if (found.layer == layer && found.head == head) return &found;
-  }
-  return nullptr;
+  const auto is_it = [&](const HeadSpectrum& one) { return one.layer == layer && one.head == head; };
+  return spectra == nullptr ? nullptr : find_by(spectra->heads, true, is_it);
 }
 
 NumberedModes numbered_modes(const Spectra* spectra, int layer, int head) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <concepts>
 #include <limits>
 
 #include "core/analysis/solvers/arithmetic.h"
@@ -36,7 +37,7 @@ class Names {
   explicit Names(std::vector<NamedNumber>& numbers) : Names(numbers, "") {}
 
   Names in(const std::string& name) const { return {*numbers_, prefix_ + name + "."}; }
-  Names in(std::size_t index) const { return in(std::to_string(index)); }
+  Names in(std::integral auto index) const { return in(std::to_string(index)); }
   void add(const std::string& name, double value) const { numbers_->push_back({prefix_ + name, {value}}); }
   void add(const std::string& name, std::string_view word) const {
     numbers_->push_back({prefix_ + name, {0, std::string(word)}});
@@ -122,7 +123,7 @@ void list_head(const HeadSpectrum& head, const Names& names) {
   names.add("power", head.power);
   for (std::size_t mode = 0; mode < head.eigenvalues.size(); ++mode) list_mode(head, mode, names.in("mode").in(mode));
   for (std::size_t mode = 0; mode < head.identity.size(); ++mode)
-    list_mode(head, mode, names.in("mode_number").in(static_cast<std::size_t>(head.identity[mode])));
+    list_mode(head, mode, names.in("mode_number").in(head.identity[mode]));
 }
 
 void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
@@ -131,10 +132,10 @@ void list_spectra(const Observation& o, std::vector<NamedNumber>& numbers) {
   double radius = unknown;
   for (const HeadSpectrum& head : o.spectra->heads) {
     radius = larger(radius, radius_of(head.eigenvalues));
-    list_head(head, names.in("head").in(label_of(o, head.layer)).in(static_cast<std::size_t>(head.head)));
+    list_head(head, names.in("head").in(label_of(o, head.layer)).in(head.head));
   }
   for (const StateSpectrum& state : o.spectra->states) {
-    const Names head = names.in("state").in(label_of(o, state.layer)).in(static_cast<std::size_t>(state.head));
+    const Names head = names.in("state").in(label_of(o, state.layer)).in(state.head);
     head.add("radius", radius_of(state.eigenvalues));
     head.add("half_life", longest_half_life(state.eigenvalues));
   }
@@ -169,8 +170,7 @@ void list_inspected(const Observation& o, std::vector<NamedNumber>& numbers) {
     break;
   }
   for (const InspectedHead& head : o.inspected->heads)
-    list_head(head.spectrum,
-              names.in("head").in(label_of(o, head.spectrum.layer)).in(static_cast<std::size_t>(head.spectrum.head)));
+    list_head(head.spectrum, names.in("head").in(label_of(o, head.spectrum.layer)).in(head.spectrum.head));
   for (const InspectedMlp& mlp : o.inspected->mlps)
     names.in("head").in(label_of(o, mlp.spectrum.layer)).add("radius", radius_of(mlp.spectrum.eigenvalues));
 }
@@ -232,7 +232,7 @@ void list_influence(const Observation& o, std::vector<NamedNumber>& numbers) {
   }
   if (!o.influence->deep) return;
   for (const DeepProfile& profile : *o.influence->deep) {
-    const Names deep = names.in("deep").in(static_cast<std::size_t>(profile.blocks));
+    const Names deep = names.in("deep").in(profile.blocks);
     deep.add("slope", profile.fit.power.slope);
     deep.add("theory", profile.theory);
   }
@@ -315,7 +315,7 @@ void list_patch(const Observation& o, std::vector<NamedNumber>& numbers) {
     const Names place = names.in(name_word(view.rows[row].label));
     for (int t = 0; t < view.tokens; ++t) {
       place.add(std::to_string(t), view.exact[view.cell(row, t)]);
-      place.in(static_cast<std::size_t>(t)).add("attributed", view.attributed[view.cell(row, t)]);
+      place.in(t).add("attributed", view.attributed[view.cell(row, t)]);
     }
   }
   const std::size_t parts = view.parts.size();
@@ -330,11 +330,10 @@ void list_ablation(const Observation& o, std::vector<NamedNumber>& numbers) {
   const AblationView& view = *o.ablation;
   for (const std::string& name : view.planned) {
     const Names part = Names(numbers).in("ablation").in(name_word(name));
-    const auto found = std::ranges::find(view.parts, name, &AblatedPart::name);
-    const bool is_there = found != view.parts.end();
-    part.add("lost", is_there ? view.accuracy - found->accuracy : unknown);
-    part.add("accuracy", is_there ? found->accuracy : unknown);
-    part.add("loss", is_there ? found->loss : unknown);
+    const AblatedPart* found = find_by(view.parts, name, &AblatedPart::name);
+    part.add("lost", found ? view.accuracy - found->accuracy : unknown);
+    part.add("accuracy", found ? found->accuracy : unknown);
+    part.add("loss", found ? found->loss : unknown);
   }
 }
 
@@ -408,10 +407,14 @@ std::vector<NamedNumber> numbers_of(const Observation& observation) {
 }
 
 const NumberFamily* family_of(std::string_view name) {
-  for (const NumberFamily& family : number_families()) {
-    if (std::ranges::find(family.words, first_word(name)) != family.words.end()) return &family;
-  }
-  return nullptr;
+  return find_by(number_families(), true, [word = first_word(name)](const NumberFamily& family) {
+    return std::ranges::count(family.words, word) > 0;
+  });
+}
+
+std::optional<Quantity> number_in(const std::vector<NamedNumber>& numbers, std::string_view name) {
+  const NamedNumber* found = find_by(numbers, name, &NamedNumber::name);
+  return found ? std::optional(found->value) : std::nullopt;
 }
 
 PendingWork pending_work(const Observation& observation) {
@@ -477,11 +480,7 @@ double largest_kappa(const Spectra& spectra) {
   return largest;
 }
 
-double kappa_limit(std::string_view precision) {
-  const auto found =
-      std::ranges::find(all_arithmetics, precision, [](Arithmetic arithmetic) { return name_of(arithmetic); });
-  return inverse_unit(found == all_arithmetics.end() ? Arithmetic::fp32 : *found);
-}
+double kappa_limit(std::string_view precision) { return inverse_unit(arithmetic_named(precision)); }
 
 double mean_of_last(const Values& curve, std::size_t most) {
   const std::size_t count = std::min(most, curve.size());

@@ -31,6 +31,9 @@ const NumberFamily* family_of(std::string_view name);
 /// All numbers of the observation, family by family.
 std::vector<NamedNumber> numbers_of(const Observation& observation);
 
+/// The one of this name; nothing without it.
+std::optional<Quantity> number_in(const std::vector<NamedNumber>& numbers, std::string_view name);
+
 /// The analyses that are being computed or wait for their share of the time, and when each will be complete.
 struct PendingWork {
   std::string shown;  ///< "race 45 %, about 12 s · 2 more"; empty without any, or if each is due at once

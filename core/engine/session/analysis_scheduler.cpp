@@ -125,11 +125,8 @@ bool AnalysisScheduler::is_to_be_measured(const AnalysisInfo& row, const Analyse
 }
 
 bool AnalysisScheduler::has_pieces(const AnalysedRun& run, bool running) const {
-  if (running) return false;
-  for (const AnalysisInfo& row : analysis_table()) {
-    if (is_to_be_measured(row, run)) return true;
-  }
-  return false;
+  return !running &&
+         std::ranges::any_of(analysis_table(), [&](const AnalysisInfo& row) { return is_to_be_measured(row, run); });
 }
 
 bool AnalysisScheduler::advance_pieces(AnalysedRun& run) {

@@ -6,15 +6,12 @@
 #include <vector>
 
 #include "core/engine/training/inspected_example.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 
 std::span<const AnalysisInfo> analysis_table() {
-  static const std::vector<AnalysisInfo> table = [] {
-    std::vector<AnalysisInfo> rows;
-    for (const auto row : analysis_rows) rows.push_back(row());
-    return rows;
-  }();
+  static const std::vector<AnalysisInfo> table = mapped(analysis_rows, [](const auto row) { return row(); });
   return table;
 }
 
@@ -24,10 +21,9 @@ std::size_t index_of(Analysis analysis) {
 }
 
 const AnalysisSettings* find_settings(std::string_view command) {
-  for (const AnalysisInfo& row : analysis_table()) {
-    if (row.settings.choose && row.settings.command == command) return &row.settings;
-  }
-  return nullptr;
+  const auto sets = [&](const AnalysisInfo& row) { return row.settings.choose && row.settings.command == command; };
+  const AnalysisInfo* row = find_by(analysis_table(), true, sets);
+  return row ? &row->settings : nullptr;
 }
 
 namespace {

@@ -7,8 +7,8 @@
 #include "core/io/folders.h"
 #include "core/io/json.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/safetensors.h"
-#include "core/io/wording.h"
 #include "core/recipe/recipe.h"
 
 namespace afterglow {
@@ -164,8 +164,7 @@ struct SessionWorker::Commands {
       worker.go_over_to(archive.runs().empty() ? from_the_start(worker.run_->recipe()) : archive.runs().back().recipe);
       if (const std::optional<EarlierRun> former = archive.take_newest()) worker.run_->name = former->curves.run;
     } else if (!archive.discard(name)) {
-      std::vector<std::string> names;
-      for (const EarlierRun& earlier : archive.runs()) names.push_back(earlier.curves.run);
+      const auto names = names_of(archive.runs(), [](const EarlierRun& earlier) { return earlier.curves.run; });
       throw BadInput("there is no earlier run \"", name, "\"", which_there_are(name, names));
     }
     worker.report(Severity::info, (name.empty() ? present : name) + " was discarded");

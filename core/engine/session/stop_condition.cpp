@@ -1,20 +1,9 @@
 // Evaluates the condition and reports when it begins to hold.
 #include "core/engine/session/stop_condition.h"
 
-#include <algorithm>
-
 #include "core/io/error.h"
 
 namespace afterglow {
-namespace {
-
-std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {
-  const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
-  if (found == numbers.end()) return std::nullopt;
-  return found->value;
-}
-
-}  // namespace
 
 StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& measure) : config_(config) {
   if (config_.condition.empty()) return;
@@ -41,7 +30,7 @@ StopCondition::StopCondition(const StopConfig& config, const MeasureFunction& me
 Verdict StopCondition::judge_now(const Observation& now) const {
   const std::vector<NamedNumber> numbers = numbers_of(now);
   return judge(condition_, [&](const std::string& name, const std::string& at) {
-    return find_in(at.empty() ? numbers : start_, name);
+    return number_in(at.empty() ? numbers : start_, name);
   });
 }
 

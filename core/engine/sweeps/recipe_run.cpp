@@ -8,9 +8,9 @@
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/checksum.h"
 #include "core/io/claim.h"
-#include "core/io/error.h"
 #include "core/io/json.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/recipe/recipe.h"
 
@@ -31,9 +31,7 @@ double number_of(const json& number) {
 }
 
 std::vector<double> numbers_of(const json& object, const char* key) {
-  std::vector<double> numbers;
-  for (const json& number : object.value(key, json::array())) numbers.push_back(number_of(number));
-  return numbers;
+  return mapped(object.value(key, json::array()), number_of);
 }
 
 std::vector<double> copied(const Values& values) {
@@ -220,10 +218,8 @@ void ResultFolder::tidy(const PlannedRun& run) const {
 }
 
 bool ResultFolder::knows(const PlannedRun& run) const {
-  for (const std::filesystem::path& file : {result_file(run), claim_file(run), snapshot_file(run)}) {
-    if (std::filesystem::exists(file)) return true;
-  }
-  return false;
+  return std::filesystem::exists(result_file(run)) || std::filesystem::exists(claim_file(run)) ||
+         std::filesystem::exists(snapshot_file(run));
 }
 
 void ResultFolder::forget(const PlannedRun& run) const {

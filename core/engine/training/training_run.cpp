@@ -40,8 +40,6 @@ bool reads_modes_after(std::int64_t step, const Spectra& modes) {
   return step % ((work > large_work ? 64 : 16) * std::max<std::int64_t>(1, doubled / 512)) == 0;
 }
 
-std::vector<std::string> labels_of(const Trainer& trainer) { return names_of(trainer.parts(), &ModelPart::label); }
-
 /// The part that a `freeze` names, as an index into the trainer's parts, and whether it is frozen.
 std::pair<std::size_t, bool> frozen_part(const Command& command, const Trainer& trainer) {
   refuse_unknown_keys(command.value, {"part", "on"}, "freeze");
@@ -105,7 +103,7 @@ TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backe
           snapshot ? [&](const ParameterStore& store) { check_weights(*snapshot, store); } : Trainer::CheckWeights(),
           origin)),
       history_(history_limit),
-      record_(labels_of(*trainer_), recipe_.training.steps) {
+      record_(names_of(trainer_->parts(), &ModelPart::label), recipe_.training.steps) {
   if (snapshot) {
     begin_at(*snapshot);
     return;
@@ -472,9 +470,9 @@ std::int64_t TrainingRun::latest_step() const {
 std::shared_ptr<const std::vector<KeptState>> TrainingRun::kept() const {
   if (!folder_ && history_.frames() > 0) return history_.kept();
   if (!folder_) return std::make_shared<const std::vector<KeptState>>(1, KeptState{step(), ""});
-  std::vector<KeptState> states;
-  for (const auto& [step, state] : folder_->states()) states.push_back({step, ""});
-  return std::make_shared<const std::vector<KeptState>>(std::move(states));
+  return std::make_shared<const std::vector<KeptState>>(mapped(folder_->states(), [](const auto& state) {
+    return KeptState{state.first, ""};
+  }));
 }
 
 /// If the state cannot be opened, the present one stays.

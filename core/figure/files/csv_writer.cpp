@@ -7,6 +7,8 @@
 
 #include "core/figure/decimate.h"
 #include "core/figure/layout.h"
+#include "core/io/csv.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -107,14 +109,10 @@ bool fits_wide(const std::vector<Column>& columns) {
   });
 }
 
-// Column headers of a wide table. A single unnamed series is named after the y axis.
-std::string column_header(const Figure& figure, const Column& column) {
-  return column.name.empty() ? header(figure.y, "y") : column.name + unit_suffix(figure.y);
-}
-
 std::string wide_table(const Figure& figure, const std::vector<Column>& columns) {
   std::string out = csv_field(header(figure.x, "x"));
-  for (const Column& column : columns) out += "," + csv_field(column_header(figure, column));
+  for (const Column& column : columns)  // a single unnamed series is named after the y axis
+    out += "," + csv_field(column.name.empty() ? header(figure.y, "y") : column.name + unit_suffix(figure.y));
   out += "\r\n";
   std::vector<std::size_t> next(columns.size(), 0);
   for (;;) {
@@ -165,25 +163,14 @@ std::string matrix(const Figure& figure, const HeatMap& map) {
   return out;
 }
 
+/// A missing number is an empty field here.
 std::string whole_table(const std::vector<TableColumn>& columns) {
-  const auto size = [](const TableColumn& column) {
-    return std::visit([](const auto& cells) { return cells.size(); }, column.cells);
-  };
-  const auto field = [](const TableColumn& column, std::size_t row) {
-    const auto* numbers = std::get_if<std::vector<double>>(&column.cells);
-    if (!numbers) return csv_field(std::get<std::vector<std::string>>(column.cells)[row]);
-    return std::isnan((*numbers)[row]) ? std::string() : shortest((*numbers)[row]);
-  };
-  std::string out;
-  const auto add_row = [&](const auto& text) {
-    for (std::size_t c = 0; c < columns.size(); ++c) out += (c == 0 ? "" : ",") + text(columns[c]);
-    out += "\r\n";
-  };
-  add_row([](const TableColumn& column) { return csv_field(column.name); });
-  std::size_t rows = size(columns.front());
-  for (const TableColumn& column : columns) rows = std::min(rows, size(column));
-  for (std::size_t row = 0; row < rows; ++row) add_row([&](const TableColumn& column) { return field(column, row); });
-  return out;
+  const auto field = [](double number) { return std::isnan(number) ? std::string() : shortest(number); };
+  return format_csv(mapped(columns, [&](const TableColumn& column) -> CsvColumn {
+    if (const auto* numbers = std::get_if<std::vector<double>>(&column.cells))
+      return {column.name, mapped(*numbers, field)};
+    return {column.name, column.cells};
+  }));
 }
 
 }  // namespace

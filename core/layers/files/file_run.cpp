@@ -148,8 +148,7 @@ TensorFile FileRun::run() {
   } catch (const Error& error) {
     // Errors of operations are here errors of the file: a width that does not fit, a missing mask.
     if (error.code() != ExitCode::failure) throw;
-    std::string read;
-    for (const auto& [name, var] : inputs_) read += (read.empty() ? "" : ", ") + name;
+    const std::string read = joined(names_of(inputs_, [](const auto& one) { return one.first; }), ", ");
     refuse(error.what(), "; compare the inputs (", read, " and what is missing) with the configuration");
   }
   if (y_.defined() && has("grad_y")) put_gradients();

@@ -12,8 +12,8 @@
 #include "core/io/error.h"
 #include "core/io/json.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/terminal_text.h"
-#include "core/io/wording.h"
 
 namespace afterglow {
 namespace {
@@ -226,9 +226,8 @@ class WeightStream : Immovable {
 };
 
 const Parameter& parameter_of(const ParameterStore& store, const std::string& name) {
-  const auto found = std::ranges::find(store.all(), name, &Parameter::name);
-  if (found == store.all().end()) throw Error(ExitCode::failure, "the model has no parameter ", name);
-  return *found;
+  if (const Parameter* found = find_by(store.all(), name, &Parameter::name)) return *found;
+  throw Error(ExitCode::failure, "the model has no parameter ", name);
 }
 
 /// MLX stores a convolution as [columns, taps, 1], with the same bytes as PyTorch's [columns, 1, taps].
@@ -394,9 +393,7 @@ const TensorView* CheckpointFolder::find(const std::string& name) const {
 }
 
 std::vector<std::string> CheckpointFolder::names() const {
-  std::vector<std::string> all;
-  for (const auto& [name, tensor] : tensors_) all.push_back(name);
-  return all;
+  return names_of(tensors_, [](const auto& one) { return one.first; });
 }
 
 std::string CheckpointFolder::hash() const {

@@ -31,12 +31,6 @@ constexpr std::int64_t logits_in_a_cell_pass = std::int64_t{1} << 24;
 const std::vector<int> all_bindings{1, 2, 3, 4, 8};  // Echo, table 2
 constexpr int shortest_length = 64;
 
-std::vector<int> lengths_to(int longest) {
-  std::vector<int> lengths;
-  for (int length = std::min(shortest_length, longest); length <= longest; length *= 2) lengths.push_back(length);
-  return lengths;
-}
-
 /// A grid without any valid cell counts as missing.
 std::vector<AccuracyCell> cells_of(const nlohmann::json& task, const std::vector<int>& lengths) {
   std::vector<AccuracyCell> cells;
@@ -80,7 +74,9 @@ void AccuracyMeasurement::begin(const nlohmann::json& task, const AccuracyConfig
 }
 
 void AccuracyMeasurement::plan(const nlohmann::json& task, const AccuracyConfig& config) {
-  const std::vector<int> lengths = lengths_to(config.longest);
+  std::vector<int> lengths;
+  for (int length = std::min(shortest_length, config.longest); length <= config.longest; length *= 2)
+    lengths.push_back(length);
   now_ = {};
   now_.step = copy_.step();
   now_.own_length = copy_.trainer().task().length();

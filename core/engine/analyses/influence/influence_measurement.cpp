@@ -13,8 +13,8 @@
 #include "core/engine/observation/influence_theory.h"
 #include "core/engine/session/analysis_table.h"
 #include "core/engine/training/inspected_example.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/layers/capture_reader.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -130,13 +130,10 @@ std::vector<double> path_sum_of(const InfluenceView& view, const InfluenceTail& 
   const int last = stack.lags.empty() ? 0 : static_cast<int>(stack.lags.back());
   double scale = 1;
   for (const InfluenceTail& block : view.between) scale *= block.own;
-  std::vector<std::vector<double>> kernels;
-  for (const InfluenceTail& block : view.blocks)
-    kernels.push_back(at_every_lag({block.lags, block.values}, block.own, last));
-  const std::vector<double> sum = path_sum(kernels);
-  std::vector<double> at_lags;
-  for (const double lag : stack.lags) at_lags.push_back(scale * sum[static_cast<std::size_t>(lag)]);
-  return at_lags;
+  const std::vector<double> sum = path_sum(mapped(view.blocks, [&](const InfluenceTail& block) {
+    return at_every_lag({block.lags, block.values}, block.own, last);
+  }));
+  return mapped(stack.lags, [&](double lag) { return scale * sum[static_cast<std::size_t>(lag)]; });
 }
 
 RaceConfig read_race(const nlohmann::json& value, const RaceConfig& before) {

@@ -11,7 +11,7 @@
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/hook_passes.h"
 #include "core/engine/session/analysis_table.h"
-#include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 
@@ -45,10 +45,8 @@ bool PatchMeasurement::is_mixer(std::size_t branch) const {
 
 int PatchMeasurement::layer_of(std::size_t branch) const {
   const auto& parts = copy_.trainer().parts();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].branch == static_cast<int>(branch)) return static_cast<int>(i);
-  }
-  return static_cast<int>(parts.size()) - 1;
+  const auto found = std::ranges::find(parts, static_cast<int>(branch), &ModelPart::branch) - parts.begin();
+  return static_cast<int>(std::min(found, std::ssize(parts) - 1));
 }
 
 void PatchMeasurement::add_row(std::size_t branch, int head, const std::string& place, PatchGroup group,
@@ -241,8 +239,7 @@ void PatchMeasurement::patch_places() {
       ++cell;
     }
   }
-  std::vector<PlaceCell> runs;
-  for (const PatchedCell& cell : chosen) runs.push_back(cell.at);
+  std::vector<PlaceCell> runs = mapped(chosen, &PatchedCell::at);
   runs.push_back(chosen.front().at);
   runs.back().is_control = true;
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].run = i;
@@ -344,9 +341,8 @@ bool PathPasses::has_paths() const {
 }
 
 const HookValues& PathPasses::place(const std::string& name) const {
-  const auto found = std::ranges::find(places_->places(), name, &HookValues::name);
-  if (found == places_->places().end()) throw Error(ExitCode::failure, "the pair has not been read at ", name);
-  return *found;
+  if (const HookValues* found = find_by(places_->places(), name, &HookValues::name)) return *found;
+  throw Error(ExitCode::failure, "the pair has not been read at ", name);
 }
 
 /// The sender's contribution to the stream.

@@ -13,7 +13,7 @@
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/session/analysis_table.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/layers/host_values.h"
 #include "core/random/random.h"
 
@@ -111,9 +111,7 @@ std::vector<std::string> kinds_that_race_first() {
   for (const LayerKind& kind : layer_kinds()) {
     if (kind.race_place > 0) places.emplace(kind.race_place, kind.name);
   }
-  std::vector<std::string> kinds;
-  for (const auto& [place, name] : places) kinds.push_back(name);
-  return kinds;
+  return names_of(places, [](const auto& one) { return one.second; });
 }
 
 LayerRace::LayerRace(const RaceConfig& config, std::int64_t width, std::uint64_t seed, Tape& tape, DType dtype)

@@ -11,8 +11,8 @@
 #include "core/engine/sweeps/recipe_run.h"
 #include "core/engine/training/inspected_example.h"
 #include "core/engine/training/saved/saved_run.h"
-#include "core/io/error.h"
 #include "core/io/json.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/layers/host_values.h"
 
@@ -88,14 +88,12 @@ WeightPlace weight_of(const std::string& text, const ParameterStore& store) {
     place.name = text.substr(0, bracket);
     place.element = whole_number(text.substr(bracket + 1, text.size() - bracket - 2), "bit " + text);
   }
-  for (const Parameter& parameter : store.all()) {
-    if (parameter.name != place.name) continue;
-    if (place.element >= parameter.shape.elements())
-      refuse_change(place.name, " has ", parameter.shape.elements(), " weights, and no number ", place.element);
-    place.offset = parameter.offset;
-    return place;
-  }
-  refuse_change("there is no weight \"", place.name, "\", but for example ", store.all().front().name);
+  const Parameter* found = find_by(store.all(), place.name, &Parameter::name);
+  if (!found) refuse_change("there is no weight \"", place.name, "\", but for example ", store.all().front().name);
+  if (place.element >= found->shape.elements())
+    refuse_change(place.name, " has ", found->shape.elements(), " weights, and no number ", place.element);
+  place.offset = found->offset;
+  return place;
 }
 
 /// Flips the lowest bit of one float32 weight.

@@ -116,9 +116,8 @@ class OverTraining : public Study<OverTrainingConfig, OverTrainingView> {
 
   /// The number if it is known; NaN if it is still missing.
   std::optional<double> number() const {
-    const std::vector<NamedNumber> numbers = numbers_of(now_->describe());
-    const auto found = std::ranges::find(numbers, config_.number, &NamedNumber::name);
-    return found == numbers.end() ? std::nullopt : std::optional(found->value.number);
+    const std::optional<Quantity> found = number_in(numbers_of(now_->describe()), config_.number);
+    return found ? std::optional(found->number) : std::nullopt;
   }
 
   void take(double value) {

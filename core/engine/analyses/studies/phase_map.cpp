@@ -8,8 +8,8 @@
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/sweeps/sweep.h"
 #include "core/engine/training/objective.h"
-#include "core/io/error.h"
 #include "core/io/json.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/recipe/recipe.h"
 
@@ -115,19 +115,17 @@ class PhaseMap : public Study<PhaseMapConfig, PhaseMapView> {
 
   /// The recipe of the run at this grid point, to be opened at its end. Throws Error(bad_input) if it is not finished.
   Recipe finished_run(std::int64_t place) const {
-    for (const RunResult& result : view_->sweep.results) {
-      if (static_cast<std::int64_t>(result.row) != place) continue;
-      Recipe recipe = runs_[result.row].recipe;
-      recipe.shown_step = static_cast<std::int64_t>(result.values[find_metric(inquiry_.metrics, "trained")]);
-      return recipe;
-    }
-    throw BadInput("run ", place, " of the map has not been trained yet");
+    const RunResult* result = find_by(view_->sweep.results, static_cast<std::size_t>(place), &RunResult::row);
+    if (!result) throw BadInput("run ", place, " of the map has not been trained yet");
+    Recipe recipe = runs_[result->row].recipe;
+    recipe.shown_step = static_cast<std::int64_t>(result->values[find_metric(inquiry_.metrics, "trained")]);
+    return recipe;
   }
 
   /// Whether the recipe is that of a point on the map.
   bool holds(const Recipe& recipe) const {
     const std::string name = hash_of(beginning_of(recipe), inquiry_);
-    return std::ranges::any_of(runs_, [&](const PlannedRun& run) { return run.name == name; });
+    return find_by(runs_, name, &PlannedRun::name) != nullptr;
   }
 
  private:

@@ -1,5 +1,6 @@
 // Studies that repeat a training, or look back at its kept steps, as plain values.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -71,10 +72,7 @@ struct MicroscopeView {
   bool is_complete = false;
 
   bool is_zero() const {
-    for (const double d : whole) {
-      if (d != 0) return false;
-    }
-    return true;
+    return std::ranges::all_of(whole, [](double d) { return d == 0; });
   }
 };
 

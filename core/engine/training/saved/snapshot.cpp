@@ -123,8 +123,7 @@ void write_modes(TensorFile& file, const Spectra& numbered) {
 
 /// Over names and bytes of all tensors, sorted by name.
 std::string checksum_of(const TensorFile& file) {
-  std::vector<const HostTensor*> tensors;
-  for (const HostTensor& tensor : file.tensors) tensors.push_back(&tensor);
+  std::vector<const HostTensor*> tensors = mapped(file.tensors, [](const HostTensor& tensor) { return &tensor; });
   std::ranges::sort(tensors, {}, [](const HostTensor* tensor) -> const std::string& { return tensor->name; });
   Checksum sum;
   for (const HostTensor* tensor : tensors) {
