@@ -22,8 +22,8 @@
 #include "core/io/error.h"
 #include "core/io/folders.h"
 #include "core/io/json.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
-#include "core/io/wording.h"
 #include "core/recipe/lesson.h"
 #include "core/recipe/recipe.h"
 
@@ -331,9 +331,7 @@ void add_window(CLI::App& app, std::vector<std::string>& files, WindowOptions& w
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
+  return names_of(app.get_subcommands({}), [](const CLI::App* command) { return command->get_name(); });
 }
 
 /// Names the file and its fault, because the JSON library's own text is for programmers.
@@ -390,10 +388,7 @@ std::string unknown_word_advice(const CLI::App& app, const std::string& message,
   return message + "; see `afterglow " + (commands.empty() ? "" : commands.front()->get_name() + " ") + "--help`";
 }
 
-bool is_preset(const std::string& word) {
-  const std::vector<Preset>& known = presets();
-  return std::ranges::any_of(known, [&](const Preset& one) { return one.name == word; });
-}
+bool is_preset(const std::string& word) { return find_by(presets(), word, &Preset::name) != nullptr; }
 
 /// CLI11 also parses words and options of the window next to a command; without this check they would be ignored
 /// silently.

@@ -7,6 +7,7 @@
 #include "app/cli/start.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 namespace {
@@ -25,14 +26,11 @@ std::unique_ptr<Task> asked_task(const EvalOptions& options, const nlohmann::jso
 /// The number of bindings of a task, or the list or range that it draws them from; null for a task without bindings.
 nlohmann::json bindings_of(const nlohmann::json& config) {
   const std::string kind = config.is_object() ? config.value("kind", std::string()) : config.get<std::string>();
-  for (const TaskInfo& info : task_kinds()) {
-    for (const TaskParameter& parameter : info.parameters) {
-      if (info.kind != kind || parameter.name != "bindings") continue;
-      if (config.is_object() && config.contains("bindings")) return config["bindings"];
-      return parameter.fallback.empty() ? nlohmann::json() : nlohmann::json::parse(parameter.fallback);
-    }
-  }
-  return nullptr;
+  const TaskInfo* info = find_by(task_kinds(), kind, &TaskInfo::kind);
+  const TaskParameter* parameter = info ? find_by(info->parameters, "bindings", &TaskParameter::name) : nullptr;
+  if (!parameter) return nullptr;
+  if (config.is_object() && config.contains("bindings")) return config["bindings"];
+  return parameter->fallback.empty() ? nlohmann::json() : nlohmann::json::parse(parameter->fallback);
 }
 
 std::string bindings_text(const nlohmann::json& bindings, bool as_trained) {

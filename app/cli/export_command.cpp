@@ -72,10 +72,8 @@ std::vector<std::string> write_folder(const TrainingRun& run, const CheckpointLi
 }
 
 const CheckpointLibrary& library_named(const std::string& name) {
-  const auto& all = checkpoint_libraries();
-  const auto found = std::ranges::find(all, name, &CheckpointLibrary::name);
-  if (found == all.end()) throw UsageError("--format ", name, ": there is no such format");
-  return *found;
+  if (const auto* found = find_by(checkpoint_libraries(), name, &CheckpointLibrary::name)) return *found;
+  throw UsageError("--format ", name, ": there is no such format");
 }
 
 }  // namespace

@@ -41,13 +41,6 @@ bool is_meant(const std::string& name, const LayerSummary& layer, int index) {
   return name == layer.label || name == typed_name(layer) || name == layer.scope || name == layer.kind;
 }
 
-/// Whether the plot names this layer when it is selected: few plots show a layer without heads.
-bool names_layer(const PlotKind& kind, const Observation& observation, int layer) {
-  Selection selection{.layer = layer};
-  return kind.subtitle(observation, selection).find(observation.model.layers[static_cast<std::size_t>(layer)].label) !=
-         std::string::npos;
-}
-
 /// The layers that the results show; for results of the selected layer, that layer. Empty: the plot shows no single
 /// layer.
 std::vector<int> shown_layers(const PlotKind& kind, const Observation& observation) {
@@ -58,8 +51,10 @@ std::vector<int> shown_layers(const PlotKind& kind, const Observation& observati
   };
   if (has(analyses, Analysis::spectra) && observation.spectra) {
     for (const HeadSpectrum& head : observation.spectra->heads) add(head.layer);
+    // Few plots show a layer without heads: those that name it when it is selected.
     for (const MlpSpectrum& mlp : observation.spectra->mlps) {
-      if (names_layer(kind, observation, mlp.layer)) add(mlp.layer);
+      const std::string& label = observation.model.layers[static_cast<std::size_t>(mlp.layer)].label;
+      if (kind.subtitle(observation, {.layer = mlp.layer}).find(label) != std::string::npos) add(mlp.layer);
     }
   }
   if (!layers.empty()) return layers;

@@ -133,7 +133,7 @@ void take_data(nlohmann::json& task, const std::string& file) {
   const std::string kind = task.is_object() ? task.value("kind", nlohmann::json()).dump() : task.dump();
   std::string with_files;
   for (const TaskInfo& known : task_kinds()) {
-    if (!takes_a_file(known)) continue;
+    if (!takes(known, "path")) continue;
     with_files += (with_files.empty() ? "" : ", ") + known.kind;
     if (nlohmann::json(known.kind).dump() != kind || !task.is_object()) continue;
     const std::string path = std::filesystem::absolute(file).string();

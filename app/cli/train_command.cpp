@@ -311,11 +311,10 @@ struct Ending {
 
 /// The step of the best held-out result; the last step without `patience`.
 void go_to_chosen_step(AnalysedRun& analysed, Output& output) {
-  const TrainingRun& run = analysed;
-  if (run.chosen_step() == run.step()) return;
-  output.line("trained to step ", run.step(), "; the held-out result was best at step ", run.chosen_step(),
-              ", which counts");
-  analysed.go_to(run.chosen_step());
+  const std::int64_t chosen = analysed.chosen_step();
+  if (chosen == analysed.step()) return;
+  output.line("trained to step ", analysed.step(), "; the held-out result was best at step ", chosen, ", which counts");
+  analysed.go_to(chosen);
 }
 
 /// Trains to the run's end, which a command of the recipe may change, or to the step `until`; shows the progress.

@@ -20,12 +20,6 @@ std::size_t changes_in(const Recipe& recipe) {
   return static_cast<std::size_t>(settings) + interventions.size();
 }
 
-/// A recipe that names no step is evaluated at its end.
-Recipe at_its_moment(Recipe recipe) {
-  if (recipe.shown_step < 0) recipe.shown_step = recipe.training.steps;
-  return recipe;
-}
-
 bool compares_moments(const LessonStep& step) {
   return std::ranges::any_of(step.lines, [](const LessonLine& line) {
     if (line.word != LessonWord::goal) return false;
@@ -40,7 +34,8 @@ bool compares_moments(const LessonStep& step) {
 
 json grade(const GradeOptions& options, const CommonOptions& common, Output& output) {
   const Interruption noticed;
-  const Recipe recipe = at_its_moment(open_saved_run(options.recipe).recipe);
+  Recipe recipe = open_saved_run(options.recipe).recipe;
+  if (recipe.shown_step < 0) recipe.shown_step = recipe.training.steps;  // one that names no step is judged at its end
   LessonRunner runner(open_lesson(options.lesson), session_options(common),
                       [] { Interruption::check("before all goals were checked"); });
   const std::size_t changes = changes_in(recipe);

@@ -13,12 +13,6 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-Texts plot_names() {
-  Texts names = names_of(plot_kinds(), &PlotKind::id);
-  for (const PaperPlot& plot : paper_plots()) names.push_back(plot.id);
-  return names;
-}
-
 /// The values in "TEXT:{auto,cpu,cuda}", as the parser writes the type of an option.
 Texts listed_choices(const std::string& type) {
   const std::size_t open = type.find('{'), close = type.find('}');
@@ -33,7 +27,11 @@ Texts listed_choices(const std::string& type) {
 Texts choices_of(const std::string& command, const CLI::Option& option) {
   const std::string name = option.get_name();
   if (name == "--preset") return names_of(presets(), &Preset::name);
-  if (command == "plot" && name == "kind") return plot_names();
+  if (command == "plot" && name == "kind") {
+    Texts plots = names_of(plot_kinds(), &PlotKind::id);
+    for (const PaperPlot& paper : paper_plots()) plots.push_back(paper.id);
+    return plots;
+  }
   if (command == "table" && name == "name") return names_of(tables(), &Table::name);
   return listed_choices(option.get_type_name());
 }

@@ -80,11 +80,6 @@ std::string place_text(const std::vector<std::string>& names, int index) {
   return std::set(names.begin(), names.end()).size() < names.size() ? number + " " + name : name;
 }
 
-bool speaks_for_itself(const Series& series) {
-  const auto* line = std::get_if<Line>(&series);
-  return !line || !line->is_quiet;
-}
-
 /// The cursor is before the line's first point or after its last.
 bool is_beyond_its_line(const Figure& figure, const NearestPoint& point, double x) {
   const auto* line = std::get_if<Line>(&figure.series[point.series]);
@@ -217,7 +212,10 @@ FigureView view_of(const PlotState& state, double text_size) {
 
 std::vector<ReadingLine> values_at(const Figure& figure, const FigureView& view, double x, std::optional<double> y) {
   std::vector<NearestPoint> points = nearest_points(figure, view, x);
-  std::erase_if(points, [&](const NearestPoint& point) { return !speaks_for_itself(figure.series[point.series]); });
+  std::erase_if(points, [&](const NearestPoint& point) {
+    const auto* line = std::get_if<Line>(&figure.series[point.series]);
+    return line && line->is_quiet;
+  });
   if (points.empty()) return {};
   const int digits = figure.x.integer_ticks ? 12 : 4;
   const bool share_a_place = std::ranges::all_of(points, [&](const NearestPoint& p) { return p.x == points[0].x; });

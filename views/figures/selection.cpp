@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/solvers/solver_view.h"
+#include "core/engine/observation/mode_numbers.h"
 #include "core/io/field_table.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 namespace {
@@ -67,18 +69,14 @@ const HeadSpectrum* selected_head(const Observation& observation, const Selectio
     if (!same_layer || head.head == selection.head) same_layer = &head;
   }
   if (same_layer || !first) return same_layer;
-  for (const HeadSpectrum& head : observation.spectra->heads) {
-    if (head.layer == first->layer && head.head == selection.head) return &head;
-  }
-  return first;
+  const HeadSpectrum* same_head = find_head(observation.spectra.get(), first->layer, selection.head);
+  return same_head ? same_head : first;
 }
 
 const MlpSpectrum* selected_mlp(const Observation& observation, const Selection& selection) {
   if (!observation.spectra || observation.spectra->mlps.empty()) return nullptr;
-  for (const MlpSpectrum& mlp : observation.spectra->mlps) {
-    if (mlp.layer == selection.layer) return &mlp;
-  }
-  return &observation.spectra->mlps.front();
+  const MlpSpectrum* chosen = find_by(observation.spectra->mlps, selection.layer, &MlpSpectrum::layer);
+  return chosen ? chosen : &observation.spectra->mlps.front();
 }
 
 bool mlp_is_selected(const Observation& observation, const Selection& selection) {

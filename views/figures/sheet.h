@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/figure/figure.h"
+#include "core/io/named.h"
 
 namespace afterglow {
 

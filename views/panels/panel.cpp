@@ -113,13 +113,6 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
   card_target(frame, panel.kind->id, title_row);
 }
 
-/// Opens the panel's menu wherever nothing else uses the right button.
-void open_menu_on_right_click(Frame& frame, const Panel& panel) {
-  if (!ImGui::IsMouseReleased(1) || frame.state.pointer.right_click_is_taken) return;
-  if (is_dragged(frame, 1)) return;
-  frame.commands.send("menu", {{"panel", panel.kind->id}});
-}
-
 }  // namespace
 
 PlotResponse draw_plot(Frame& frame, const Figure& figure, const Rect& area) {
@@ -251,7 +244,11 @@ void draw_panel(Frame& frame, const Panel& panel, const Rect& area) {
     FigureCanvas veil = frame.look.canvas();
     veil.fill_rect(area, frame.px(6), faded(frame.look.theme->ground, 0.4));
   }
-  if (frame.state.pointer.panel == panel.kind->id) open_menu_on_right_click(frame, panel);
+  // The panel's menu opens wherever nothing else uses the right button.
+  const auto& pointer = frame.state.pointer;
+  if (pointer.panel == panel.kind->id && ImGui::IsMouseReleased(1) && !pointer.right_click_is_taken &&
+      !is_dragged(frame, 1))
+    frame.commands.send("menu", {{"panel", panel.kind->id}});
 }
 
 namespace {

@@ -34,6 +34,12 @@ struct PlotFamily {
   std::span<const CardNumbers> numbers;  ///< of the cards that have numbers
 };
 
+/// The numbers of a card that are one text about a result; empty without the result.
+template <auto result, auto text>
+std::string text_about(const Observation& observation, const Selection&) {
+  return observation.*result ? text(*(observation.*result)) : "";
+}
+
 /// The files of assets/plots, assets/cards, assets/analyses and assets/page.
 std::span<const EmbeddedText> plot_texts();
 std::span<const EmbeddedText> card_texts();

@@ -7,6 +7,7 @@
 
 #include "core/figure/axis.h"
 #include "core/figure/math/math_text.h"
+#include "core/io/named.h"
 #include "views/plots/families.h"
 
 namespace afterglow {
@@ -56,12 +57,7 @@ const std::vector<FormulaCard>& formula_cards() {
   return cards;
 }
 
-const FormulaCard* find_card(std::string_view id) {
-  for (const FormulaCard& card : formula_cards()) {
-    if (card.id == id) return &card;
-  }
-  return nullptr;
-}
+const FormulaCard* find_card(std::string_view id) { return find_by(formula_cards(), id, &FormulaCard::id); }
 
 const FormulaCard* card_of_axis(const Figure& figure, std::string_view label) {
   for (const FormulaCard& card : formula_cards()) {

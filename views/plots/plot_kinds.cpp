@@ -7,6 +7,7 @@
 
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/figure/overlay.h"
+#include "core/io/named.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/families.h"
 
@@ -59,10 +60,8 @@ std::string why_not(const PlotKind& kind) {
 }
 
 const PlotKind* find_plot_kind(std::string_view id) {
-  for (const PlotKind& kind : plot_kinds()) {
-    if (kind.id == id || (!id.empty() && kind.former_id == id)) return &kind;
-  }
-  return nullptr;
+  return find_by(plot_kinds(), true,
+                 [&](const PlotKind& kind) { return kind.id == id || (!id.empty() && kind.former_id == id); });
 }
 
 std::string_view present_id(std::string_view name) {

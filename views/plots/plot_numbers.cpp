@@ -83,11 +83,6 @@ std::optional<Quantity> value_at(const Figure& figure, const std::string& name) 
   return std::nullopt;
 }
 
-std::optional<Quantity> find_in(const std::vector<NamedNumber>& numbers, const std::string& name) {
-  const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
-  return found == numbers.end() ? std::nullopt : std::optional(found->value);
-}
-
 /// Figures are named after their plot, or begin with the same word.
 bool may_hold(const PlotKind& kind, std::string_view figure) {
   return first_word(kind.id.substr(0, kind.id.find('_'))) == figure.substr(0, figure.find('_'));
@@ -106,7 +101,7 @@ std::optional<Quantity> find_in_figures(const std::string& name, const Observati
     if (!kind.needs_model || !fits(kind, observation.model) || (is_known && !may_hold(kind, id))) continue;
     for (const Figure& figure : kind.prepare(observation, selection, curves)) {
       if (figure.id != id) continue;
-      const std::optional<Quantity> found = find_in(numbers_of(figure), name);
+      const std::optional<Quantity> found = number_in(numbers_of(figure), name);
       return found ? found : value_at(figure, name);
     }
   }
@@ -136,7 +131,7 @@ std::optional<Quantity> find_number(const std::string& name, const Observation& 
   const NumberFamily* family = family_of(name);
   std::vector<NamedNumber> numbers;
   (family ? *family : number_families().back()).list(observation, numbers);
-  std::optional<Quantity> found = find_in(numbers, name);
+  std::optional<Quantity> found = number_in(numbers, name);
   if (!found && name.find('.') != std::string::npos) found = find_in_figures(name, observation, selection, curves);
   const bool is_none = found && found->word.empty() && std::isnan(found->number);
   return is_none ? std::nullopt : found;

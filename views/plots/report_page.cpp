@@ -12,6 +12,7 @@
 #include "core/figure/files/svg_writer.h"
 #include "core/figure/files/xml_text.h"
 #include "core/io/embedded_text.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/recipe/recipe.h"
 #include "views/figures/semantic_colours.h"
@@ -97,9 +98,9 @@ Json numbers_at(const Observation& o) {
   Json rows = Json::array();
   const std::vector<NamedNumber> numbers = numbers_of(o);
   for (const auto& [name, label, unit] : shown) {
-    const auto found = std::ranges::find(numbers, name, &NamedNumber::name);
-    if (found != numbers.end() && std::isfinite(found->value.number))
-      rows.push_back({label, number_text((unit == "%" ? 100 : 1) * found->value.number, 3) + " " + unit});
+    const std::optional<Quantity> found = number_in(numbers, name);
+    if (found && std::isfinite(found->number))
+      rows.push_back({label, number_text((unit == "%" ? 100 : 1) * found->number, 3) + " " + unit});
   }
   std::vector<LoggedCurve> curves = o.folder ? o.folder->curves : std::vector<LoggedCurve>();
   std::ranges::stable_partition(curves, is_telling, &LoggedCurve::name);
@@ -134,8 +135,7 @@ std::string row_html(const std::string& name, const std::string& text) {
 }
 
 std::string recipe_rows(const Observation& o) {
-  std::string layers;
-  for (const LayerSummary& layer : o.model.layers) layers += (layers.empty() ? "" : ", ") + layer.label;
+  const std::string layers = joined(names_of(o.model.layers, &LayerSummary::label), ", ");
   std::string rows = row_html("layers", layers) + row_html("task", o.task);
   for (const Setting& setting : o.settings) {
     if (!is_layer_setting(setting.key))

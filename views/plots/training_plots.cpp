@@ -30,16 +30,6 @@ std::string blame_numbers(const Observation& o, const Selection&) {
   return chosen.empty() ? std::to_string(o.blame->without.size()) + " batches have been left out so far" : chosen;
 }
 
-std::string microscope_numbers(const Observation& o, const Selection&) {
-  return o.microscope ? microscope_text(*o.microscope) : "";
-}
-
-std::string bisect_numbers(const Observation& o, const Selection&) { return o.bisect ? bisect_text(*o.bisect) : ""; }
-
-std::string over_training_numbers(const Observation& o, const Selection&) {
-  return o.over_training ? over_training_text(*o.over_training) : "";
-}
-
 std::string rate_numbers(const Observation& o, const Selection&) {
   if (o.runs.empty() || o.runs.back().learning_rate.empty()) return "";
   return "now η = " + number_text(o.runs.back().learning_rate.back(), 3);
@@ -57,17 +47,18 @@ constexpr PlotRow study_rows[] = {
     {"over_training", set_of(Analysis::over_training), {}, over_training_subtitle, over_training_figures},
 };
 
-constexpr CardNumbers training_numbers[] = {{"training", loss_numbers},
-                                            {"training_accuracy", accuracy_numbers},
-                                            {"training_loss", loss_numbers},
-                                            {"phase_map", phase_map_numbers},
-                                            {"blame", blame_numbers},
-                                            {"microscope", microscope_numbers},
-                                            {"bisect", bisect_numbers},
-                                            {"over_training", over_training_numbers},
-                                            {"setting_learning_rate", rate_numbers},
-                                            {"setting_warmup", rate_numbers},
-                                            {"setting_final_rate", rate_numbers}};
+constexpr CardNumbers training_numbers[] = {
+    {"training", loss_numbers},
+    {"training_accuracy", accuracy_numbers},
+    {"training_loss", loss_numbers},
+    {"phase_map", phase_map_numbers},
+    {"blame", blame_numbers},
+    {"microscope", text_about<&Observation::microscope, microscope_text>},
+    {"bisect", text_about<&Observation::bisect, bisect_text>},
+    {"over_training", text_about<&Observation::over_training, over_training_text>},
+    {"setting_learning_rate", rate_numbers},
+    {"setting_warmup", rate_numbers},
+    {"setting_final_rate", rate_numbers}};
 
 }  // namespace
 

@@ -53,11 +53,6 @@ json config_of(const LayerKind& kind) {
   return config;
 }
 
-/// Counts each value of a pass as written and read once, each weight as read twice and its gradient as written.
-double moved_bytes(const LayerPass& pass) {
-  return 2.0 * static_cast<double>(pass.used_bytes()) + 3.0 * sizeof(float) * pass.weights();
-}
-
 /// Bytes that a pass would hold; computed before anything is reserved.
 std::size_t needed_bytes(const LayerKind& kind, std::int64_t tokens, Backend& backend) {
   MeasuringBackend counter(backend);
@@ -104,7 +99,9 @@ json measure_length(const LayerKind& kind, std::int64_t tokens, const LongBounds
   }
   const double count = static_cast<double>(tokens);
   const double flops = pass.flops() + kind.pair_products * count * count * static_cast<double>(width);
-  const double bytes = moved_bytes(pass), floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
+  // Each value of a pass counts as written and read once, each weight as read twice and its gradient as written.
+  const double bytes = 2.0 * static_cast<double>(pass.used_bytes()) + 3.0 * sizeof(float) * pass.weights(),
+               floor = 1e3 * std::max(flops / rates.flops, bytes / rates.bytes);
   json row = row_of(name_of(kind, tokens), backend, times, flops, bytes);
   row.update({{"kind", kind.name},
               {"tokens", tokens},

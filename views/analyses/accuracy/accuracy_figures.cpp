@@ -91,8 +91,7 @@ std::vector<Figure> accuracy_grid_figures(const Observation& observation, const 
 
 const AccuracyGrid* grid_of(const AccuracyView& view, const Figure& figure) {
   if (!figure.id.starts_with(id_prefix)) return nullptr;
-  const auto found = std::ranges::find(view.grids, figure.id.substr(id_prefix.size()), &AccuracyGrid::task);
-  return found == view.grids.end() ? nullptr : &*found;
+  return find_by(view.grids, figure.id.substr(id_prefix.size()), &AccuracyGrid::task);
 }
 
 const AccuracyCell* cell_at(const AccuracyGrid& grid, double x, double y) {

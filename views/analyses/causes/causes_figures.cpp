@@ -24,13 +24,6 @@ void add_bar(Figure& figure, Scatter& ends, double row, double value, const std:
   ends.points.push_back({.x = value, .y = row, .radius = 1, .ink = ink, .id = name, .presence = 0});
 }
 
-template <class Column>
-TableColumn column_of(const AblationView& view, const char* name, Column column) {
-  std::vector<decltype(column(view.parts.front()))> cells;
-  for (const AblatedPart& part : view.parts) cells.push_back(column(part));
-  return {name, cells};
-}
-
 /// "1 ska head 3 mode 12" becomes "1 ska h3 mode 12", because a small window would cut the whole name.
 std::string short_name(const AblatedPart& part) {
   constexpr std::string_view head = " head ";
@@ -41,12 +34,12 @@ std::string short_name(const AblatedPart& part) {
 
 /// Every part, also those without room in the picture.
 std::vector<TableColumn> table_of(const AblationView& view) {
-  return {column_of(view, "part", [](const AblatedPart& part) { return part.name; }),
-          column_of(view, "sort", [](const AblatedPart& part) { return part.sort; }),
-          column_of(view, "accuracy", [](const AblatedPart& part) { return part.accuracy; }),
-          column_of(view, "accuracy lost", [&](const AblatedPart& part) { return view.accuracy - part.accuracy; }),
-          column_of(view, "loss", [](const AblatedPart& part) { return part.loss; }),
-          column_of(view, "loss added", [&](const AblatedPart& part) { return part.loss - view.loss; })};
+  return {{"part", mapped(view.parts, &AblatedPart::name)},
+          {"sort", mapped(view.parts, &AblatedPart::sort)},
+          {"accuracy", mapped(view.parts, &AblatedPart::accuracy)},
+          {"accuracy lost", mapped(view.parts, [&](const AblatedPart& part) { return view.accuracy - part.accuracy; })},
+          {"loss", mapped(view.parts, &AblatedPart::loss)},
+          {"loss added", mapped(view.parts, [&](const AblatedPart& part) { return part.loss - view.loss; })}};
 }
 
 bool is_whole(const LogitLensView& view) {
@@ -98,9 +91,9 @@ Figure lens_map(const LogitLensView& view) {
               .cells = view.answer,
               .value = {.label = "probability", .range = Range{0, 1}},
               .row_labels = view.depths,
+              .col_labels = mapped(view.pair.clean, &TokenView::label),
               .nan_is_blank = true};
   figure.y.ticks = ticks_of(view.depths);
-  for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
   figure.series.emplace_back(std::move(map));
   std::vector<std::string> depths, hooks, tokens;
   std::vector<double> positions;
@@ -147,10 +140,10 @@ Figure readout_map(const ReadoutView& view, const std::string& subtitle) {
               .cells = std::move(cells),
               .value = {.label = "held-out accuracy", .range = Range{0, 1}},
               .row_labels = view.keys,
+              .col_labels = mapped(view.tokens, &TokenView::label),
               .nan_is_blank = true};
   map.row_labels.emplace_back("shuffled");
   figure.y.ticks = ticks_of(map.row_labels);
-  for (const TokenView& token : view.tokens) map.col_labels.push_back(token.label);
   figure.series.emplace_back(std::move(map));
   std::vector<std::string> keys, tokens;
   std::vector<double> positions, accuracy, shuffled;
@@ -251,10 +244,9 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
 
 const AblatedPart* most_needed_mode(const AblationView* view, const HeadSpectrum& head, int mode) {
   if (!view) return nullptr;
-  const auto part = std::ranges::find_if(view->parts, [&](const AblatedPart& one) {
+  return find_by(view->parts, true, [&](const AblatedPart& one) {
     return one.sort == "mode" && one.layer == head.layer && one.head == head.head && (mode < 0 || one.mode == mode);
   });
-  return part == view->parts.end() ? nullptr : &*part;
 }
 
 std::vector<Figure> mode_needs_figures(const Observation& observation, const Selection& selection, CurveStore&) {

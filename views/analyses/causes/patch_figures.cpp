@@ -106,7 +106,7 @@ Figure grid_figure(const PatchView& view, const Grid& grid, const std::string& s
   }
   map.cells = std::move(cells);
   figure.y.ticks = ticks_of(map.row_labels);
-  for (const TokenView& token : view.pair.clean) map.col_labels.push_back(token.label);
+  map.col_labels = mapped(view.pair.clean, &TokenView::label);
   figure.series.emplace_back(std::move(map));
   if (Scatter dots = exact_dots(view, rows); !dots.points.empty()) figure.series.emplace_back(std::move(dots));
   figure.labels = LabelPlacement::none;

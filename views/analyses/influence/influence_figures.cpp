@@ -51,10 +51,7 @@ double max_value(const std::vector<InfluenceTail>& tails) {
 }
 
 const RoutingView* routing_of_layer(const InfluenceView& view, int layer) {
-  for (const RoutingView& routing : view.routing) {
-    if (routing.layer == layer) return &routing;
-  }
-  return nullptr;
+  return find_by(view.routing, layer, &RoutingView::layer);
 }
 
 std::string power_text(double exponent) {

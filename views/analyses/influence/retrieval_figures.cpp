@@ -16,9 +16,7 @@ constexpr double crossing_lag = 8;           ///< theory and the measured score 
 std::string signed_power(double exponent) { return "lag^" + number_text(std::abs(exponent) < 5e-3 ? 0 : exponent, 2); }
 
 std::vector<double> powers_of(const std::vector<double>& lags, double exponent) {
-  std::vector<double> values;
-  for (const double lag : lags) values.push_back(std::pow(lag, exponent));
-  return values;
+  return mapped(lags, [&](double lag) { return std::pow(lag, exponent); });
 }
 
 double at_lag(const RetrievalView& view, const std::vector<double>& values, double lag) {

@@ -146,9 +146,8 @@ Figure reach_figure(const RoutingView& routing) {
                              .radius = 2.5,
                              .ink = layer_ink(routing.kind),
                              .id = "token " + std::to_string(t)});
-  Line bound = line_through("proposition 25", reach.radii, reach.bounds, Role::dim, Dash::dashed);
   figure.series.emplace_back(std::move(tokens));
-  figure.series.emplace_back(std::move(bound));
+  figure.series.emplace_back(line_through("proposition 25", reach.radii, reach.bounds, Role::dim, Dash::dashed));
   return figure;
 }
 

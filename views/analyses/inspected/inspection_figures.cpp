@@ -130,18 +130,14 @@ double probability_limit(double largest) {
 
 const InspectedHead* inspected_head(const Observation& observation, const HeadSpectrum& head) {
   if (!observation.inspected) return nullptr;
-  for (const InspectedHead& inspected : observation.inspected->heads) {
-    if (inspected.spectrum.layer == head.layer && inspected.spectrum.head == head.head) return &inspected;
-  }
-  return nullptr;
+  return find_by(observation.inspected->heads, true, [&](const InspectedHead& one) {
+    return one.spectrum.layer == head.layer && one.spectrum.head == head.head;
+  });
 }
 
 const InspectedMlp* inspected_mlp(const Observation& observation, const MlpSpectrum& mlp) {
   if (!observation.inspected) return nullptr;
-  for (const InspectedMlp& inspected : observation.inspected->mlps) {
-    if (inspected.spectrum.layer == mlp.layer) return &inspected;
-  }
-  return nullptr;
+  return find_by(observation.inspected->mlps, mlp.layer, [](const InspectedMlp& one) { return one.spectrum.layer; });
 }
 
 const MlpSpectrum* seen_mlp(const Observation& observation, const Selection& selection) {

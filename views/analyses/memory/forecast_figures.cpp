@@ -42,17 +42,14 @@ Figure channel_figure(const ForecastView& view, const ForecastChannel& channel, 
                          .range = Range{1 - static_cast<double>(std::max<std::size_t>(channel.input.size(), 1)),
                                         static_cast<double>(std::max<std::size_t>(channel.truth.size(), 1))}},
                         {"value"}, LabelPlacement::legend);
-  Line input = counted_line("input", channel.input, 1 - static_cast<double>(channel.input.size()), Role::dim,
-                            Dash::automatic, 1.5);
+  figure.series.emplace_back(counted_line("input", channel.input, 1 - static_cast<double>(channel.input.size()),
+                                          Role::dim, Dash::automatic, 1.5));
   // The truth continues from the end of the input.
   std::vector<double> continued = channel.truth;
   if (!channel.input.empty()) continued.insert(continued.begin(), channel.input.back());
-  Line truth = counted_line("truth", continued, channel.input.empty() ? 1 : 0, 0);
-  Line prediction = counted_line(view.runs.empty() ? "prediction" : "prediction, " + view.runs.front(),
-                                 channel.prediction, 1, 1, Dash::automatic, 2.4);
-  figure.series.emplace_back(std::move(input));
-  figure.series.emplace_back(std::move(truth));
-  figure.series.emplace_back(std::move(prediction));
+  figure.series.emplace_back(counted_line("truth", continued, channel.input.empty() ? 1 : 0, 0));
+  figure.series.emplace_back(counted_line(view.runs.empty() ? "prediction" : "prediction, " + view.runs.front(),
+                                          channel.prediction, 1, 1, Dash::automatic, 2.4));
   add_runs(view, channel, figure);
   add_moment(figure, 0, "", Role::faint, Dash::solid);
   return figure;
@@ -145,11 +142,8 @@ Figure buffer_figure(const MemoryView& view) {
     single.push_back(sum - before);
     before = sum;
   }
-  Line explained = counted_line("first k modes", view.explained, 1, 0);
-  Line alone = counted_line("mode k alone", single, 1, 1);
-  explained.marker = alone.marker = Marker::automatic;
-  figure.series.emplace_back(std::move(explained));
-  figure.series.emplace_back(std::move(alone));
+  figure.series.push_back(styled(counted_line("first k modes", view.explained, 1, 0), {.marker = Marker::automatic}));
+  figure.series.push_back(styled(counted_line("mode k alone", single, 1, 1), {.marker = Marker::automatic}));
   return figure;
 }
 

@@ -84,16 +84,12 @@ Line over_modes(const std::string& name, const std::vector<double>& values, doub
 }
 
 std::vector<double> shares_of_largest(const std::vector<double>& eigenvalues) {
-  std::vector<double> shares;
-  for (const double eigenvalue : eigenvalues) shares.push_back(eigenvalue / eigenvalues.front());
-  return shares;
+  return mapped(eigenvalues, [&](double eigenvalue) { return eigenvalue / eigenvalues.front(); });
 }
 
 /// Share of the path's variance that its projection onto the first k modes keeps: 1 - error².
 std::vector<double> kept_variance(const std::vector<double>& errors) {
-  std::vector<double> kept;
-  for (const double error : errors) kept.push_back(1 - error * error);
-  return kept;
+  return mapped(errors, [](double error) { return 1 - error * error; });
 }
 
 /// The number of modes on an axis: those of strategy A above rounding.

@@ -177,11 +177,6 @@ Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, d
   return line_through(name, std::move(tokens), std::move(sizes), ink, Dash::solid);  // dashed: bound
 }
 
-/// The number of tokens, as a bound of the sizes.
-Line size_bound(const Trace& trace) {
-  return counted_line("bound E.1", counted(bounded_tokens(trace), 1), 0, Role::warning, Dash::dashed, 1.5);
-}
-
 Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
   const Trace& trace = *observation.trace;
   Figure figure = token_figure(observation, "size", "Size of G", {"size of G"});
@@ -189,7 +184,8 @@ Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
   figure.series.emplace_back(size_line(chosen, trace, "tr G", &GramSize::trace, 0));
   figure.series.emplace_back(size_line(chosen, trace, "|G|_F", &GramSize::frobenius, 1));
   figure.series.emplace_back(size_line(chosen, trace, "λ_max(G)", &GramSize::largest, 2));
-  figure.series.emplace_back(size_bound(trace));
+  figure.series.emplace_back(
+      counted_line("bound E.1", counted(bounded_tokens(trace), 1), 0, Role::warning, Dash::dashed, 1.5));
   return figure;
 }
 

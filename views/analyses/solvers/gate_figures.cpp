@@ -66,11 +66,8 @@ std::vector<Figure> gate_figures(const Observation& observation, const Selection
   Figure decay =
       gate_figure(observation, "decay", "Decay", "fraction of memory kept per token" + mean_text(gates->front()),
                   {.label = "gate e^g", .range = Range{0, 1.02}});
-  add_heads(decay, *gates, selection, [](const HeadGate& gate) {
-    std::vector<double> values;
-    for (const double g : gate.log_decay) values.push_back(std::exp(g));
-    return values;
-  });
+  add_heads(decay, *gates, selection,
+            [](const HeadGate& gate) { return mapped(gate.log_decay, [](double g) { return std::exp(g); }); });
   return {horizon_figure(observation, selection, "horizon", "Memory horizon (1/e)", std::exp(-1.0)),
           horizon_figure(observation, selection, "hundredth", "Memory horizon (1 %)", 0.01), decay};
 }

@@ -192,10 +192,7 @@ std::size_t index_of(Arithmetic arithmetic) {
 Arithmetic selected_arithmetic(const Observation& observation, const Selection& selection) {
   if (selection.arithmetic >= 0 && selection.arithmetic < static_cast<int>(all_arithmetics.size()))
     return all_arithmetics[static_cast<std::size_t>(selection.arithmetic)];
-  for (const Arithmetic arithmetic : all_arithmetics) {
-    if (observation.precision == name_of(arithmetic)) return arithmetic;
-  }
-  return Arithmetic::fp32;
+  return arithmetic_named(observation.precision);
 }
 
 std::vector<const RacedProblem*> selected_problems(const Observation& observation, const Selection& selection) {

@@ -51,11 +51,7 @@ void add_ring(Figure& figure, const HeadForces& forces, const ModeForce& mode) {
 
 std::vector<TableColumn> table_of(const HeadForces& forces) {
   std::vector<TableColumn> table;
-  const auto add = [&](const std::string& name, auto cell) {
-    std::vector<double> cells;
-    for (const ModeForce& mode : forces.modes) cells.push_back(cell(mode));
-    table.push_back({name, std::move(cells)});
-  };
+  const auto add = [&](const std::string& name, auto cell) { table.push_back({name, mapped(forces.modes, cell)}); };
   const auto add_complex = [&](const std::string& name, auto of) {
     add("Re " + name, [&](const ModeForce& mode) { return of(mode).real(); });
     add("Im " + name, [&](const ModeForce& mode) { return of(mode).imag(); });

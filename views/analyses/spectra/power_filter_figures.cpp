@@ -58,11 +58,6 @@ std::vector<Mode> merged_modes(const HeadSpectrum& head, const InspectedHead* in
   return modes;
 }
 
-/// The powers of Echo's table D.1, their base, and the displayed one.
-std::set<int> tabulated_powers(int power) { return {1, 2, 4, power}; }
-
-std::string power_header(int power) { return power == 1 ? "|λ|" : "|λ|^" + std::to_string(power); }
-
 /// Echo's table D.1 for the modes of this operator instead of round numbers: a row for each, the slowest at the top.
 HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
   std::ranges::stable_sort(modes, std::ranges::greater{}, &Mode::modulus);
@@ -72,7 +67,7 @@ HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
     map.row_labels.push_back(mode.name);
     for (const int power : powers) cells.push_back(filter_gains({&mode.modulus, 1}, power).front());
   }
-  for (const int power : powers) map.col_labels.push_back(power_header(power));
+  for (const int power : powers) map.col_labels.push_back(power == 1 ? "|λ|" : "|λ|^" + std::to_string(power));
   map.value.label = "gain |λ|^K";
   map.value.range = Range{0, std::clamp(std::ranges::max(cells), 1.0, 4.0)};
   map.cells = std::move(cells);
@@ -83,7 +78,8 @@ HeatMap suppression_map(std::vector<Mode> modes, const std::set<int>& powers) {
 
 Figure suppression_table(const std::vector<Mode>& modes, int power, const std::string& place) {
   Figure figure = sheet("power_filter_table", "Suppression", place, {"power K"}, {"mode"}, LabelPlacement::none);
-  HeatMap map = suppression_map(modes, tabulated_powers(power));
+  // The powers of Echo's table D.1, their base, and the displayed one.
+  HeatMap map = suppression_map(modes, {1, 2, 4, power});
   figure.x.ticks = ticks_of(map.col_labels);
   figure.y.ticks = ticks_of(map.row_labels);
   figure.series.emplace_back(std::move(map));

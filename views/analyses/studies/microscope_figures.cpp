@@ -71,10 +71,9 @@ Figure distance_figure(const MicroscopeView& view) {
     figure.table.push_back({view.parts[part], view.distance[part]});
   figure.table.push_back({"all weights", view.whole});
   if (view.first.step < 0) return figure;
-  std::vector<std::string> first;
-  for (const double step : view.step)
-    first.push_back(step == static_cast<double>(view.first.step) ? first_text(view.first) : "");
-  figure.table.push_back({"first beyond " + number_text(view.ulps, 4) + " ulp", first});
+  figure.table.push_back({"first beyond " + number_text(view.ulps, 4) + " ulp", mapped(view.step, [&](double step) {
+                            return step == static_cast<double>(view.first.step) ? first_text(view.first) : "";
+                          })});
   return figure;
 }
 

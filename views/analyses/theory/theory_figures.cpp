@@ -336,10 +336,6 @@ std::string gap_numbers(const Observation& o, const Selection&) {
   return "κ = " + number_text(t->kappa, 3) + (step.empty() ? "" : ",  " + step);
 }
 
-std::string linearity_numbers(const Observation& o, const Selection&) {
-  return o.theory ? linearity_text(*o.theory) : "";
-}
-
 std::string depth_numbers(const Observation& o, const Selection&) {
   const DepthView* depth = o.depth.get();
   if (!depth || depth->gradient.empty() || depth->residual_bound.empty()) return "";
@@ -373,7 +369,7 @@ constexpr PlotRow theory_rows[] = {
 constexpr CardNumbers theory_numbers[] = {
     {"perturbation", vector_numbers},  {"perturbation_eigenvalues", vector_numbers},
     {"filter_theory", gamma_numbers},  {"filter_norms", gamma_numbers},
-    {"linear_gap", gap_numbers},       {"query_jacobian_softmax", linearity_numbers},
+    {"linear_gap", gap_numbers},       {"query_jacobian_softmax", text_about<&Observation::theory, linearity_text>},
     {"gradient_depth", depth_numbers}, {"state_size", state_size_numbers}};
 
 }  // namespace

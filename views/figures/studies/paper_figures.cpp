@@ -161,9 +161,6 @@ const CostPart cost_parts[] = {
     {"State", "state of a sequence", "bytes", &LayerCost::state_bytes, &LayerCost::step_growth},
     {"Memory of a training pass", "memory of a pass", "bytes", &LayerCost::pass_bytes, no_growth}};
 
-/// "T", "T²", "1"
-std::string power_of_length(double growth) { return growth == 0 ? "1" : growth == 1 ? "T" : "T²"; }
-
 }  // namespace
 
 Figure cost_figure(std::size_t number, const CostView& costs) {
@@ -182,7 +179,7 @@ Figure cost_figure(std::size_t number, const CostView& costs) {
     figure.series.emplace_back(line);
     if (part.growth == nullptr) continue;
     const double growth = layer.*part.growth;
-    line.name += ", ∝ " + power_of_length(growth);
+    line.name += growth == 0 ? ", ∝ 1" : growth == 1 ? ", ∝ T" : ", ∝ T²";
     line.is_quiet = true;  // named only in the table: the subtitle explains the dashes
     line.dash = Dash::dashed;
     std::vector<double> expected;

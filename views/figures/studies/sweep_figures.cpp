@@ -36,10 +36,6 @@ std::string value_label(const std::string& value) {
   return number ? number_text(*number, 3) : value;
 }
 
-bool is_numeric(const SweepAxis& axis) {
-  return std::ranges::all_of(axis.values, [](const std::string& value) { return parse_number(value).has_value(); });
-}
-
 std::size_t seeds_of(const SweepView& sweep) {
   for (const SweepAxis& axis : sweep.axes) {
     if (axis.field == seed_field) return axis.values.size();
@@ -60,7 +56,8 @@ Figure line_figure(const SweepView& sweep, const SweepAxis& axis, std::size_t me
   figure.x.label = words_of(axis.field);
   figure.y = {words_of(sweep.metrics[metric].name), sweep.metrics[metric].unit};
   if (sweep.metrics[metric].is_share) figure.y.range = Range{0, 1.02};
-  const bool has_numbers = is_numeric(axis);
+  const bool has_numbers =
+      std::ranges::all_of(axis.values, [](const std::string& value) { return parse_number(value).has_value(); });
   if (axis.is_logarithmic) figure.x.scale = Scale::log;
   const std::vector<RunResult> results = by_shown_place(sweep);
   std::vector<double> x, mean, deviation;
@@ -99,12 +96,6 @@ std::vector<double> grid_of(const SweepView& sweep, std::size_t cells, std::size
   }
   for (std::size_t i = 0; i < cells; ++i) sum[i] = count[i] > 0 ? sum[i] / count[i] : unknown;
   return sum;
-}
-
-std::vector<bool> finished_places(const SweepView& sweep, std::size_t cells) {
-  std::vector<bool> finished(cells, false);
-  for (const RunResult& result : by_shown_place(sweep)) finished[result.row] = true;
-  return finished;
 }
 
 /// The losses of a sketch at these steps, linear between its points; NaN after its end.
@@ -244,7 +235,8 @@ Figure phase_figure(const SweepView& sweep, std::size_t metric) {
   const std::vector<SweepAxis> axes = shown_axes(sweep);
   const std::size_t columns = axes[0].values.size(), rows = axes[1].values.size();
   const std::vector<double> grid = grid_of(sweep, columns * rows, metric);
-  const std::vector<bool> finished = finished_places(sweep, columns * rows);
+  std::vector<bool> finished(columns * rows, false);
+  for (const RunResult& result : by_shown_place(sweep)) finished[result.row] = true;
   Figure figure = figure_of(sweep, sweep.metrics[metric]);
   figure.x.label = words_of(axes[0].field);
   figure.y.label = words_of(axes[1].field);

@@ -65,8 +65,6 @@ Curve shown_curve(CurveStore& curves, const std::string& key, const CurveSource&
   return curves.smoothed(key, source, selection.smoothing);
 }
 
-bool is_smoothed(const Selection& selection) { return selection.window > 0 || selection.smoothing > 0; }
-
 constexpr std::size_t max_earlier_runs = 6;
 
 /// The current run and the longest run of each other seed; empty without other seeds, or if the selection leaves them
@@ -160,8 +158,8 @@ void add_runs(Figure& figure, const Observation& observation, const Selection& s
     Line line{.name = observation.runs.size() == 1 ? alone : run.run};
     dress_run(line, observation, selection, r);
     line.curve = shown_curve(curves, key, source, selection);
-    if (is_smoothed(selection) && (is_current || selection.earlier == EarlierRuns::coloured))
-      line.raw = curves.raw(key, source);
+    const bool is_smoothed = selection.window > 0 || selection.smoothing > 0;
+    if (is_smoothed && (is_current || selection.earlier == EarlierRuns::coloured)) line.raw = curves.raw(key, source);
     if (is_current && line.curve.pyramid->size())
       line.end_value = last_value_text(figure.y, line.curve.pyramid->y(line.curve.pyramid->size() - 1));
     figure.series.emplace_back(std::move(line));
@@ -182,11 +180,6 @@ void add_held_out(Figure& figure, const Observation& observation, CurveStore& cu
            .end_value = number_text(run.held_out_accuracy.back(), 3)});
 }
 
-std::string with_capital(std::string text) {
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
-}
-
 void say_how_to_begin(Figure& figure, const Observation& observation) {
   const bool is_empty = std::ranges::all_of(observation.runs, [](const RunCurves& run) { return run.loss.empty(); });
   if (!is_empty || observation.ahead || observation.running) return;
@@ -197,8 +190,9 @@ void say_how_to_begin(Figure& figure, const Observation& observation) {
 
 Figure accuracy_figure(const Observation& observation, const Selection& selection, CurveStore& curves) {
   const std::string& quality = observation.measures.quality;
-  Figure figure =
-      step_figure(observation, "accuracy", with_capital(quality), {.label = quality, .range = Range{0, 1.02}});
+  std::string title = quality;
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  Figure figure = step_figure(observation, "accuracy", title, {.label = quality, .range = Range{0, 1.02}});
   add_runs(figure, observation, selection, curves, &RunCurves::accuracy, "training");
   add_held_out(figure, observation, curves);
   add_marks(figure, observation);
