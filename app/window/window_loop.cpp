@@ -274,7 +274,7 @@ void WindowLoop::wait_for_reason() {
     double due = 1e300;
     if (!script_.is_done()) due = last_frame_ + (window_.is_software() ? fastest : shortest_frame());
     if (frames_owed_ > 0 || is_counted || !commands_.waiting().empty() || written_film_.valid() ||
-        (tour_ && tour_->drawing.valid()))
+        next_second_.valid() || (tour_ && tour_->drawing.valid()))
       due = last_frame_ + fastest;
     const bool is_news = source_->revision() != revision_ || (second_ && second_->has_news());
     if (is_news) due = std::min(due, last_frame_ + (is_touched ? fastest : shortest_frame()));
@@ -305,10 +305,16 @@ bool WindowLoop::change_view_back(const Command& command) {
   return is_changed || is_in_vain;
 }
 
+/// On another thread, because the disk that it opens from and an analysis of the one that it closes may take long.
 void WindowLoop::compare_with(const std::string& word) {
-  second_.reset();
-  if (!word.empty() && open_second_)
-    second_.emplace(open_second_(word), word.find('@') != word.npos && !std::filesystem::exists(word));
+  if (next_second_.valid()) throw BadInput("the second run is still being opened or closed; try again");
+  auto work = [this, word, old = std::exchange(second_, std::nullopt)]() mutable -> std::optional<SecondRun> {
+    old.reset();
+    if (word.empty() || !open_second_) return std::nullopt;
+    return SecondRun(open_second_(word), word.find('@') != word.npos && !std::filesystem::exists(word));
+  };
+  next_second_ = std::async(std::launch::async | std::launch::deferred, std::move(work));
+  if (!word.empty()) add_note(page_, Severity::info, "Opening " + word + " as B.", window_time());
 }
 
 /// The first run becomes the second one, with all that counts its commands.
@@ -363,6 +369,13 @@ void WindowLoop::forget_report(Severity severity, const std::string& words) {
 }
 
 void WindowLoop::follow_second() {
+  if (next_second_.valid() && next_second_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) {
+    try {
+      second_ = next_second_.get();
+    } catch (const Error& error) {
+      add_note(page_, Severity::warning, "B: " + std::string(error.what()), window_time());
+    }
+  }
   figures_.compare(second_ ? second_->observe(*observation_, page_.asked) : nullptr);
   const std::optional<std::string> problem = second_ ? second_->new_problem() : std::nullopt;
   if (problem) add_note(page_, Severity::warning, "B: " + *problem, window_time());

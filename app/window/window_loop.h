@@ -65,8 +65,9 @@ class WindowLoop {
   std::unique_ptr<ObservationSource> source_;
   OpenSecond open_second_;
   std::optional<SecondRun> second_;
-  std::optional<ReportTour> tour_;     ///< a report that is being made
-  std::vector<std::string> warnings_;  ///< declared before the settings, whose reading fills them
+  std::future<std::optional<SecondRun>> next_second_;  ///< the next one, or none, while another thread opens it
+  std::optional<ReportTour> tour_;                     ///< a report that is being made
+  std::vector<std::string> warnings_;                  ///< declared before the settings, whose reading fills them
   WindowSettings settings_;
   bool keeps_settings_ = true;
   bool (*is_interrupted_)() = nullptr;  ///< set by `run`

@@ -16,6 +16,7 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t most_samples = 512;  // points of a curve that are compared
+constexpr double bar_end = 4;              // radius of the dot where a bar of B would end
 
 std::string named_b(const std::string& name) { return "B: " + name; }
 
@@ -37,8 +38,6 @@ class Overlay {
   /// Returns the beginning of the subtitle.
   std::string draw() {
     if (!is_same(a_.x, b_.x) || !is_same(a_.y, b_.y)) return "A alone, because B has other axes";
-    if (!std::ranges::equal(a_.y.ticks, b_.y.ticks, {}, &AxisTick::label, &AxisTick::label))
-      return "A alone, because B has other rows";
     unite_ticks();
     unite(a_.x.range, b_.x.range);
     unite(a_.y.range, b_.y.range);
@@ -74,6 +73,10 @@ class Overlay {
       point.ring = false;
       point.label.clear();
       point.mode = {};
+      if (point.presence == 0) {  // of a bar to the right, whose line is not drawn again
+        point.radius = bar_end;
+        point.presence = 1;
+      }
     }
     if (const Scatter* other = counterpart(scatter)) match(*other, scatter, drawn);
   }
@@ -173,9 +176,10 @@ class Overlay {
   std::string where_;
 };
 
-const HeatMap* map_of(const Figure& figure) {
-  for (const Series& series : figure.series) {
-    if (const auto* map = std::get_if<HeatMap>(&series)) return map;
+template <class SomeFigure>
+auto map_of(SomeFigure& figure) -> decltype(std::get_if<HeatMap>(&figure.series.front())) {
+  for (auto& series : figure.series) {
+    if (auto* map = std::get_if<HeatMap>(&series)) return map;
   }
   return nullptr;
 }
@@ -202,23 +206,34 @@ HeatMap difference_of(const HeatMap& a, const HeatMap& b) {
   return map;
 }
 
+/// Equal numbers have equal colours in both.
+void share_colours(HeatMap& a, HeatMap& b) {
+  if (!is_same(a.value, b.value) || a.value.scale != b.value.scale) return;
+  const Range of_a = color_range(a, {}), of_b = color_range(b, {});
+  a.value.range = b.value.range = Range{std::min(of_a.low, of_b.low), std::max(of_a.high, of_b.high)};
+}
+
+/// Adds a figure after all of A's; `found` begins its subtitle.
+Figure& add_beside(std::vector<Figure>& more, Figure figure, const Figure& a, const std::string& suffix,
+                   const std::string& found) {
+  const std::string title = suffix == "_b" ? "B: " : "B − A: ";
+  figure.id = a.id + suffix;
+  figure.title = title + a.title;
+  figure.heading = title + a.heading;
+  figure.subtitle = joined(found, figure.subtitle);
+  return more.emplace_back(std::move(figure));
+}
+
 /// Adds the difference, if the sizes allow it, and B's map, or replaces A's map by the difference; returns the
 /// beginning of A's subtitle.
-std::string add_maps(Figure& a, const Figure& b, std::vector<Figure>& more, bool only_difference) {
-  const HeatMap &of_a = *map_of(a), &of_b = *map_of(b);
+std::string add_maps(Figure& a, Figure b, std::vector<Figure>& more, bool only_difference) {
+  HeatMap &of_a = *map_of(a), &of_b = *map_of(b);
   std::string found = "B has " + std::to_string(of_b.rows) + " × " + std::to_string(of_b.cols) + " cells";
-  const auto add = [&](const Figure& figure, const char* suffix, const char* title) -> Figure& {
-    more.push_back(figure);
-    more.back().id = a.id + suffix;
-    more.back().title = title + a.title;
-    more.back().heading = title + a.heading;
-    more.back().subtitle = joined(found, figure.subtitle);
-    return more.back();
-  };
   if (is_complete(of_a) && is_complete(of_b) && of_a.rows == of_b.rows && of_a.cols == of_b.cols) {
     HeatMap difference = difference_of(of_a, of_b);
+    share_colours(of_a, of_b);
     found = "B − A is at most " + number_text(difference.value.range->high, 3);
-    Figure& figure = add(a, "_difference", "B − A: ");
+    Figure& figure = add_beside(more, a, a, "_difference", found);
     figure.series = {std::move(difference)};
     figure.table.clear();
     figure.text_labels.clear();
@@ -229,8 +244,20 @@ std::string add_maps(Figure& a, const Figure& b, std::vector<Figure>& more, bool
       return found;
     }
   }
-  add(b, "_b", "B: ");
+  add_beside(more, std::move(b), a, "_b", found);
   return found;
+}
+
+bool has_same_rows(const Figure& a, const Figure& b) {
+  return std::ranges::equal(a.y.ticks, b.y.ticks, {}, &AxisTick::label, &AxisTick::label);
+}
+
+/// Adds B's figure with the axis of A's; returns the beginning of A's subtitle.
+std::string add_rows(Figure& a, Figure b, std::vector<Figure>& more) {
+  if (is_same(a.x, b.x)) unite(a.x.range, b.x.range);
+  if (is_same(a.x, b.x)) b.x.range = a.x.range;
+  add_beside(more, std::move(b), a, "_b", "");
+  return "B has other rows and follows";
 }
 
 }  // namespace
@@ -245,7 +272,8 @@ std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Fi
     const bool are_maps = other && map_of(figure) && map_of(*other);
     const std::string found = !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
                               : are_maps ? add_maps(figure, *other, more, only_difference)
-                                         : Overlay(figure, *other).draw();
+                              : !has_same_rows(figure, *other) ? add_rows(figure, *other, more)
+                                                               : Overlay(figure, *other).draw();
     figure.subtitle = joined(found, figure.subtitle);
     figure.heading += " · B: " + b_name;
     if (other) figure.provenance += " · B: " + other->provenance;

@@ -52,20 +52,17 @@ def save_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any],
                  metadata: Mapping[str, str] | None = None) -> None:
     """Writes a safetensors file of arrays, torch tensors or lists; an existing file is replaced."""
     entries: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
-    blocks: list[bytes] = []
+    arrays = {name: as_array(value) for name, value in tensors.items()}
     offset = 0
-    for name, value in tensors.items():
-        array = as_array(value)
-        data = array.tobytes()
+    for name, array in arrays.items():
         entries[name] = {"dtype": _names[array.dtype], "shape": list(array.shape),
-                         "data_offsets": [offset, offset + len(data)]}
-        blocks.append(data)
-        offset += len(data)
+                         "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
     header = json.dumps(entries).encode()
     header += b" " * (-len(header) % 8)
     with Path(path).open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        file.writelines(blocks)
+        file.writelines(array.data for array in arrays.values())  # without a copy, and without holding Python's lock
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -7,6 +7,7 @@
 
 #include "core/figure/decimate.h"
 #include "core/figure/files/csv_writer.h"
+#include "core/figure/layout.h"
 #include "core/figure/readout.h"
 #include "core/figure/render.h"
 #include "tests/core/figure/recording_canvas.h"
@@ -97,6 +98,10 @@ TEST(Overlay, AMapIsFollowedByTheDifferenceAndByThatOfB) {
   EXPECT_DOUBLE_EQ(difference.cells[1], -1.5);
   EXPECT_EQ(*difference.value.range, (Range{-1.5, 1.5}));
   EXPECT_THAT(figures[0].subtitle, StartsWith("B − A is at most 1.5 · tiny"));
+  const auto colours = [&](std::size_t i) { return color_range(std::get<HeatMap>(figures[i].series[0]), {}); };
+  EXPECT_EQ(colours(0), colours(2)) << "equal numbers have equal colours";
+  EXPECT_LE(colours(0).low, 0.5);
+  EXPECT_GE(colours(0).high, 2);
   const auto alone = overlaid_figures({map(1, {1, 2})}, {map(1, {1, 0.5})}, "b", "", true);
   ASSERT_EQ(alone.size(), 1u) << "both runs are left out";
   EXPECT_EQ(alone[0].id, "loss_difference");
@@ -113,10 +118,26 @@ TEST(Overlay, WhatBLacksIsSaid) {
   const Figure both = over(curve({1, 2, 3}), other);
   EXPECT_EQ(both.series.size(), 1u);
   EXPECT_THAT(both.subtitle, StartsWith("A alone"));
-  Figure a = curve({1, 2, 3}), b = a;
-  a.y.ticks = {{0, "mode 1"}, {1, "mode 2"}};
-  b.y.ticks = {{0, "mode 2"}, {1, "mode 1"}};
-  EXPECT_THAT(over(a, b).subtitle, StartsWith("A alone, because B has other rows"));
+}
+
+TEST(Overlay, OfBarsToTheRightTheEndsOfBAreDotsAndOtherRowsStandInAFigureOfTheirOwn) {
+  Figure a = figure_with(Scatter{"lost", {{.x = 0.3, .y = 0, .radius = 1, .id = "mode 1", .presence = 0}}}), b = a;
+  a.y.ticks = b.y.ticks = {{0, "mode 1"}};
+  a.x.range = Range{0, 0.4};
+  b.x.range = Range{0, 0.7};
+  std::get<Scatter>(b.series[0]).points[0].x = 0.6;
+  const Figure both = over(a, b);
+  const ScatterPoint& end = std::get<Scatter>(both.series[1]).points[0];
+  EXPECT_EQ(end.x, 0.6);
+  EXPECT_EQ(end.presence, 1);
+  EXPECT_GT(end.radius, 2);
+  b.y.ticks = {{0, "mode 2"}};
+  const auto figures = overlaid_figures({a}, {b}, "b", "");
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_THAT(figures[0].subtitle, StartsWith("B has other rows and follows"));
+  EXPECT_EQ(figures[1].id, "loss_b");
+  EXPECT_EQ(figures[1].title, "B: Loss");
+  EXPECT_EQ(figures[0].x.range, figures[1].x.range);
 }
 
 TEST(Overlay, AnOutlineIsAWideStrokeWithANarrowOneInTheGroundsColourOnIt) {
