@@ -44,7 +44,7 @@ void match_delta(ModelPlan& plan, std::size_t block, const json& mixer, bool is_
               "A_log dt_bias o_norm.weight=norm.weight o_proj.weight=out_proj.weight");
 }
 
-json experts_of(const ConfigFields& config) {
+json softmax_experts_of(const ConfigFields& config) {
   return {{"kind", "experts"},
           {"d_ff", config.integer("moe_intermediate_size", 512)},
           {"experts", config.integer("num_experts", 512)},
@@ -76,7 +76,7 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   read_rotary(config, attention, 0.25);
   attention.update({{"qk_norm", "head"}, {"norm_eps", eps}, {"norm_plus_one", true}, {"output_gate", true}});
   const json dense{{"kind", "swiglu"}, {"d_ff", config.integer("intermediate_size", is_next ? 5632 : 12288)}};
-  const json experts = is_next && !has_no_experts(config) ? experts_of(config) : json();
+  const json experts = is_next && !has_no_experts(config) ? softmax_experts_of(config) : json();
   if (is_next && has_no_experts(config))
     config.skip("moe_intermediate_size num_experts_per_tok norm_topk_prob shared_expert_intermediate_size");
   for (std::size_t block = 0; const std::string& word : mixers_of(config, "linear_attention", "full_attention",
