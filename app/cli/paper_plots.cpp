@@ -103,11 +103,19 @@ Figure figure8(std::size_t number, const PaperSettings& settings, const StudyPro
   return strength_figure(study);
 }
 
+Figure capacity(std::size_t, const PaperSettings& settings, const StudyProgress&) {
+  StudyView study = study_of(settings, false);
+  study.arithmetic = Arithmetic::fp64;
+  study.curves = capacity_study(study.size, usual_strength, study.seed);
+  return capacity_figure(study);
+}
+
 std::vector<PaperPlot> plots_with_texts() {
   std::vector<PaperPlot> plots{{"gka_figure1", 5, figure1},
                                {"gka_figure5", 1, figure5},
                                {"gka_figure6", 2, figure6, {"gka-adaptive", "gka-constant"}},
                                {"gka_figure8", 2, figure8},
+                               {"gka_capacity", 1, capacity},
                                {"echo_table1", 4, echo_table1},
                                {"echo_limits", 2, echo_limits},
                                {"kl_limit", 1, kl_limit}};

@@ -12,6 +12,7 @@
 
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/solvers/gradient_check.h"
+#include "core/analysis/solvers/kalman.h"
 #include "core/backend/parallel.h"
 #include "core/random/random.h"
 #include "core/studies/ridge_network.h"
@@ -182,6 +183,29 @@ std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithme
       curves[c].y.push_back(sums[c] / static_cast<double>(sequences.size() * asked));
     }
     progress((s + 1.0) / strengths);
+  }
+  return curves;
+}
+
+std::vector<StudyCurve> capacity_study(const StudySize& size, double strength, std::uint64_t seed) {
+  constexpr double trusted = 1e-3, no_ridge = 1e-6;  // r of each pair, so that DeltaNet overwrites; λ
+  constexpr FilterKind kinds[] = {FilterKind::gka, FilterKind::deltanet, FilterKind::kalman};
+  std::vector<StudyCurve> curves;
+  for (const FilterKind kind : kinds) curves.push_back({std::string(name_of(kind)), {}, false, {}, {}});
+  curves.back() = {"exact optimum", {}, true, {}, {}};
+  for (const double load : {0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0, 8.0}) {
+    StudySize loaded = size;
+    loaded.tokens = std::max(1, static_cast<int>(load * size.width));
+    const std::vector<double> noise(static_cast<std::size_t>(loaded.tokens), trusted);
+    const std::vector<Stored> sequences = stored_sequences(loaded, seed);
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      const double ridge = kinds[c] == FilterKind::kalman ? no_ridge : 0;
+      double sum = 0;
+      for (const Stored& of : sequences)
+        sum += finite_mean(run_filter(kinds[c], {loaded.tokens, of.k, of.k, of.v, noise, {}, strength, ridge}).recall);
+      curves[c].x.push_back(load);
+      curves[c].y.push_back(sum / static_cast<double>(sequences.size()));
+    }
   }
   return curves;
 }

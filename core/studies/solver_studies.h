@@ -27,6 +27,11 @@ std::vector<double> worst_residuals(const StudySize& size, SolverKind solver, do
 std::vector<StudyCurve> strength_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,
                                        const StudyProgress& progress);
 
+/// Mean recall error |S^T k - v| / |v| over all stored pairs after the last write, by pairs over the width D: random
+/// unit keys and values in Gated KalmaNet with λ = strength |H|, solved exactly, in DeltaNet, and (dashed) in the
+/// exact filter without ridge, which no linear state surpasses.
+std::vector<StudyCurve> capacity_study(const StudySize& size, double strength, std::uint64_t seed);
+
 /// The divisors when a step is reverted (figure 5), over κ = (a + 1)/a for H as above: the smallest and the largest of
 /// conjugate gradient over random queries, and (dashed) the bounds of Chebyshev's (remark 2).
 std::vector<StudyCurve> divisor_study(const StudySize& size, Arithmetic arithmetic, std::uint64_t seed,

@@ -40,10 +40,15 @@ class NeedleInHaystack final : public BindingsTask {
   }
 };
 
-// start filler.. with pairs (a b) and (b v) at random even offsets, query a -> v; all a and b differ
+// start filler.. with pairs (a b) and (b v) at random even offsets, query a -> v, or arrow a -> b; all a and b differ
 class MultiHop final : public BindingsTask {
  public:
-  explicit MultiHop(const Fields& fields) : BindingsTask(fields, 3, 4) {}
+  explicit MultiHop(const Fields& fields)
+      : BindingsTask(fields, 3, 4), asks_middles_(fields.choice("asks") == "middle and end") {}
+
+  std::string describe() const override {
+    return said({{"bindings", spread(bindings_)}, {"middle", asks_middles_ ? ", or → a, and it must answer b" : ""}});
+  }
 
   void generate(Random& random, std::uint64_t turn, Split, Example& out) const override {
     const int count = entry_at(bindings_, turn);
@@ -53,10 +58,16 @@ class MultiHop final : public BindingsTask {
       put_pair(out, places[i], keys[i], keys[i + 1]);
       put_pair(out, places[i + 1], keys[i + 1], draw_value(random));
     }
-    out.sources = {places[0], places[0] + 1, places[1], places[1] + 1};
+    const bool asks_middle = asks_middles_ && turn / bindings_.size() % 2 == 1;
+    if (asks_middle) out.tokens.end()[-2] = suite::arrow;
+    out.sources = {places[0], places[0] + 1};
+    if (!asks_middle) out.sources.insert(out.sources.end(), {places[1], places[1] + 1});
     std::ranges::sort(out.sources);
-    out.targets.back() = out.tokens[static_cast<std::size_t>(places[1] + 1)];
+    out.targets.back() = asks_middle ? keys[1] : out.tokens[static_cast<std::size_t>(places[1] + 1)];
   }
+
+ private:
+  bool asks_middles_;
 };
 
 // start filler.. with words (values) at random places, query -> the word that occurs most often

@@ -133,6 +133,28 @@ TEST_F(CommandLine, EchosTablesOfRecallRunInSmallThroughAllOfThem) {
   EXPECT_NEAR(weights(6), weights(0), 0.02 * weights(0));
 }
 
+// Those that no other test runs; in small none has a published number of its own.
+TEST_F(CommandLine, OtherTablesRunInSmallThroughAllOfThem) {
+  for (const auto& [name, runs, metric] : {std::tuple{"mqar", 6u, "accuracy at 4 pairs"},
+                                           {"sessa", 18u, "training loss"},
+                                           {"gka_ablation", 24u, "training loss"},
+                                           {"gka_figure3", 12u, "accuracy at 4 pairs"},
+                                           {"etth1_memory", 6u, "MSE"},
+                                           {"memory_controls", 7u, ""},
+                                           {"echo_mask", 40u, "best accuracy"},
+                                           {"second_hop", 6u, "accuracy"}}) {
+    const std::string words =
+        "table " + std::string(name) + " --json --quiet --device cpu --threads 1 --set size=small";
+    const json result = parsed(run(words + " --set steps=2 --out " + name));
+    ASSERT_EQ(result["runs"].size(), runs) << name;
+    for (const json& row : result["runs"]) {
+      const char* its_metric = *metric ? metric : row["x"] == "recall" ? "accuracy" : "MSE";
+      EXPECT_TRUE(row[its_metric].is_number()) << row;
+    }
+    EXPECT_EQ(read_csv(folder_ / name / ("table_" + std::string(name) + "_small.csv")).rows(), runs);
+  }
+}
+
 TEST_F(CommandLine, EchosVariantsAreComparedOnATextOfOnesOwn) {
   std::string text;
   for (int i = 0; i < 120; ++i) text += "In Köln um " + std::to_string(i) + " Uhr läutet es.\n";

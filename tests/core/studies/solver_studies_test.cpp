@@ -91,6 +91,28 @@ TEST(SolverStudies, ARidgeCostsRecallAndSparesTheIteration) {
   EXPECT_GT(residual.front(), 1.2 * exact.front()) << "a weak one is not, in so few steps";
 }
 
+// A linear state holds up to D random pairs exactly; of n > D it misses √(1 - D/n) of each value in the mean of
+// squares.
+TEST(SolverStudies, NoMemoryRecallsMoreThanTheExactOptimum) {
+  StudySize size;
+  size.batch = 8;
+  const std::vector<StudyCurve> curves = capacity_study(size, 0.02, 7);
+  ASSERT_EQ(curves.size(), 3u);
+  const StudyCurve &gka = curves[0], &delta = curves[1], &optimum = curves[2];
+  EXPECT_EQ(delta.name, "DeltaNet");
+  EXPECT_TRUE(optimum.is_dashed);
+  for (std::size_t i = 0; i < optimum.x.size(); ++i) {
+    const double load = optimum.x[i];
+    EXPECT_LT(optimum.y[i], gka.y[i]) << load;
+    EXPECT_LT(gka.y[i], delta.y[i]) << load;
+    if (load <= 1) {
+      EXPECT_LT(optimum.y[i], 1e-3) << load;
+    } else {
+      EXPECT_NEAR(optimum.y[i], std::sqrt(1 - 1 / load), 0.03) << load;
+    }
+  }
+}
+
 TEST(SolverStudies, ChebyshevDividesByWhatItsBoundsSayAndConjugateGradientByAnything) {
   StudySize size;
   size.tokens = 48;

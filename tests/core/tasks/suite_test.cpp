@@ -86,7 +86,7 @@ TEST(ToolTrace, IsSolvedBySearch) {
 }
 
 // Pairs (key, key or value) at odd positions, i.e. at even offsets after the start; the rest is filler.
-std::map<int, int> pair_places(const Task& task, const Example& example) {
+std::map<int, int> pair_places(const Task& task, const Example& example, int mark = suite::query) {
   std::map<int, int> where;
   std::set<int> facts;
   const auto& x = example.tokens;
@@ -102,7 +102,7 @@ std::map<int, int> pair_places(const Task& task, const Example& example) {
     facts.insert({t, t + 1});
     ++t;
   }
-  EXPECT_EQ(x[task.length() - 2], 3);
+  EXPECT_EQ(x[task.length() - 2], mark);
   expect_context(example, facts);
   return where;
 }
@@ -152,6 +152,24 @@ TEST(MultiHop, IsSolvedByTwoSearches) {
       ASSERT_EQ(example.sources, sources);
     });
   }
+}
+
+// Every other example asks for the middle, behind a mark of its own; the others are those of the plain task.
+TEST(MultiHop, AlsoAsksForTheMiddle) {
+  const auto plain = task_of(R"({"kind":"multihop","bindings":[2,3],"length":24})"),
+             both = task_of(R"({"kind":"multihop","bindings":[2,3],"length":24,"asks":"middle and end"})");
+  EXPECT_NE(both->describe().find("b. 24 tokens"), std::string::npos) << both->describe();
+  EXPECT_EQ(plain->describe().find("answer b"), std::string::npos) << plain->describe();
+  for_examples(*both, 64, [&](const Example& example, std::uint64_t index) {
+    ASSERT_EQ(answer_places(example), std::vector<int>{23});
+    const auto& x = example.tokens;
+    const bool asks_middle = index / 2 % 2 == 1;
+    std::map<int, int> where = pair_places(*both, example, asks_middle ? suite::arrow : suite::query);
+    const int middle = x[static_cast<std::size_t>(where[x.back()] + 1)];
+    ASSERT_EQ(example.targets.back(), asks_middle ? middle : x[static_cast<std::size_t>(where[middle] + 1)]);
+    ASSERT_EQ(example.sources.size(), asks_middle ? 2u : 4u);
+    ASSERT_EQ(example.context.back(), 2) << "the asked key belongs to a question";
+  });
 }
 
 TEST(CommonWord, IsSolvedByCounting) {

@@ -35,6 +35,15 @@ Line study_line(const StudyCurve& curve, std::string name, Ink ink) {
 
 Dash dash_of(const StudyCurve& curve) { return curve.is_dashed ? Dash::dashed : Dash::solid; }
 
+/// A line for each curve; `ink` takes its index.
+void add_curves(Figure& figure, const std::vector<StudyCurve>& curves, const auto& ink) {
+  for (std::size_t c = 0; c < curves.size(); ++c)
+    figure.series.push_back(styled(study_line(curves[c], curves[c].name, ink(c)), {.dash = dash_of(curves[c])}));
+}
+
+/// The n-th curve in the palette's n-th colour.
+Ink own_ink(std::size_t c) { return static_cast<int>(c); }
+
 constexpr std::array<const char*, 2> regularisation_names{"adaptive, λ_t = 0.02 |H_t|", "constant, λ = 0.25"};
 constexpr double smoothing_of_losses = 0.95;
 
@@ -74,26 +83,29 @@ Figure backward_figure(char letter, const StudyView& study) {
 Figure strength_figure(const StudyView& study) {
   Figure figure =
       iteration_figure("gka_figure8", "Chebyshev and the strength of the ridge", study, "largest residual |r|");
-  for (std::size_t s = 0; s < study.curves.size(); ++s)
-    figure.series.emplace_back(study_line(study.curves[s], study.curves[s].name, Ink(static_cast<int>(s))));
+  add_curves(figure, study.curves, own_ink);
   return figure;
 }
 
 Figure strength_price_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure8b", "What the ridge costs", study, "mean relative error");
   figure.x = {.label = "strength a", .scale = Scale::log};
-  for (std::size_t c = 0; c < study.curves.size(); ++c) {
-    figure.series.push_back(styled(study_line(study.curves[c], study.curves[c].name, Ink(static_cast<int>(c / 2))),
-                                   {.dash = dash_of(study.curves[c])}));
-  }
+  add_curves(figure, study.curves, [](std::size_t c) { return own_ink(c / 2); });
+  return figure;
+}
+
+Figure capacity_figure(const StudyView& study) {
+  Figure figure = iteration_figure("gka_capacity", "Recall and capacity", study, "mean error |Sᵀk − v| / |v|");
+  figure.x = {.label = "pairs / D", .scale = Scale::log};
+  figure.y.scale = Scale::linear;
+  add_curves(figure, study.curves, own_ink);
   return figure;
 }
 
 Figure divisor_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_figure5", "What a step backwards divides by", study, "divisor");
   figure.x = {.label = "bound of the condition number κ", .scale = Scale::log};
-  for (const StudyCurve& curve : study.curves)
-    figure.series.push_back(styled(study_line(curve, curve.name, solver_ink(curve.solver)), {.dash = dash_of(curve)}));
+  add_curves(figure, study.curves, [&](std::size_t c) { return solver_ink(study.curves[c].solver); });
   return figure;
 }
 
@@ -103,9 +115,7 @@ Figure limits_figure(std::size_t number, const std::vector<StudyCurve>& curves) 
                               {.label = "largest step of the phase", .unit = "rad"}, {"|A| = |M|/G"})
                       : sheet("echo_head", "What the LM head lets through", "a random head, 256 tokens",
                               {.label = "width D", .scale = Scale::log}, {"share of the gradient |G|²"});
-  for (std::size_t c = 0; c < curves.size(); ++c)
-    figure.series.push_back(
-        styled(study_line(curves[c], curves[c].name, Ink(static_cast<int>(c))), {.dash = dash_of(curves[c])}));
+  add_curves(figure, curves, own_ink);
   return figure;
 }
 

@@ -19,6 +19,8 @@ Figure backward_figure(char letter, const StudyView& study);
 Figure strength_figure(const StudyView& study);
 /// The second part, with letter b: true residual and recall error over the strength (appendix G in numbers).
 Figure strength_price_figure(const StudyView& study);
+/// Recall error of Gated KalmaNet, DeltaNet and the optimum over the pairs that a state holds.
+Figure capacity_figure(const StudyView& study);
 /// Figure 5: the divisor of a reversed iteration, over the condition number.
 Figure divisor_figure(const StudyView& study);
 /// Echo's propositions C.5 (number 0) and J.1.
