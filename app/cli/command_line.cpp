@@ -433,13 +433,10 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
   }
   if (is_there && words.size() > 1)
     throw UsageError("one file or preset opens on another machine; leave \"", words[1], "\" out");
-  if (is_there && !is_preset(word) && !is_lesson(word) && !word.ends_with(".md")) {
-    options.hello.path = word;  // a file or folder there
-    return;
-  }
-  const bool is_step = word.find('@') != word.npos && !is_file;
+  const bool is_far = is_there && !is_preset(word) && !is_lesson(word) && !word.ends_with(".md"),
+             is_step = word.find('@') != word.npos && !is_file;
   for (const std::string& one : words) {
-    if (one.find('@') == one.npos && !std::filesystem::exists(one) && !is_preset(one) && !is_lesson(one))
+    if (!is_far && one.find('@') == one.npos && !std::filesystem::exists(one) && !is_preset(one) && !is_lesson(one))
       refuse_unknown_word(app, one);
   }
   if (words.size() > 2)
@@ -456,9 +453,10 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
     open_named(words[1], newest_state);  // reports a fault before a window opens
     options.against = words[1];
   }
-  if (is_file || is_step) {
+  if (is_far || is_file || is_step) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw UsageError("a file opens unchanged; --set, --data and --seed need --preset or --recipe");
+    if (is_far) return void(options.hello.path = word);
     options.session.opened = std::make_shared<SavedRun>(open_named(word, newest_state));
     return;
   }
@@ -471,10 +469,11 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   options.session.threads = common.threads;
   if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
-  if (!common.precision.empty() && (options.session.opened || !options.lesson.empty()))
+  if (!common.precision.empty() && (options.session.opened || !options.hello.path.empty() || !options.lesson.empty()))
     throw UsageError("a file or lesson opens with its own precision; choose another one in the window");
-  options.hello.opens =
-      !words.empty() || !start.preset.empty() || !start.recipe.empty() || !start.assignments.empty() || start.seed >= 0;
+  start.is_elsewhere = !options.on.empty() || !options.through.empty();
+  options.hello.opens = !words.empty() || !start.preset.empty() || !start.recipe.empty() ||
+                        !start.assignments.empty() || !start.data.empty() || start.seed >= 0;
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();
   run_window(options);
   return nullptr;

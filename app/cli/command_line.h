@@ -34,6 +34,7 @@ struct StartOptions {
   std::string preset, recipe, snapshot;
   std::vector<std::string> assignments;  ///< "learning_rate=1e-3"
   std::string data;                      ///< a file for the task, as task.path
+  bool is_elsewhere = false;             ///< `data` is a file of the session's machine, which nothing here can read
   std::string text_file;                 ///< the same as text for the model's tokenizer
   std::int64_t seed = -1, steps = -1;
   std::int64_t step = -1;  ///< of a checkpoint in a folder of them; -1: as open_saved_run chooses

@@ -82,7 +82,10 @@ json stop_session(const std::string& name) {
   const Descriptor connection = connect_to_session(name);
   if (!connection.valid())
     throw BadInput("no session " + in_quotes(name) + " runs; `afterglow session --list` lists them");
-  ::kill(process_of(connection), SIGTERM);
+  const pid_t process = process_of(connection);
+  if (process <= 0)  // which means many processes
+    throw Error(ExitCode::failure, "the session " + in_quotes(name) + " runs in another container; stop it there");
+  ::kill(process, SIGTERM);
   char piece[256];
   while (::read(connection.get(), piece, sizeof piece) > 0) {
   }

@@ -95,10 +95,11 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
     moment.recipe = of_words([&] { return changed_recipe(moment.recipe, options.assignments, "recipe with --set"); });
   // After --set, which may have chosen the task that reads the file.
   if (!options.data.empty())
-    take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data);
+    take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data, options.is_elsewhere);
   if (!options.text_file.empty())
     take_text(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.text_file);
-  if (!moment.snapshot && !options.assignments.empty()) require_sound(moment.recipe, before);
+  const bool is_readable = !options.is_elsewhere || options.data.empty();
+  if (!moment.snapshot && !options.assignments.empty() && is_readable) require_sound(moment.recipe, before);
   Recipe& recipe = set_precision(moment, common);
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
   if (options.steps >= 0) change_setting(recipe.training, "steps", static_cast<double>(options.steps));
@@ -128,7 +129,7 @@ std::function<void(const std::function<Snapshot()>& make)> keep_in(const std::fi
   };
 }
 
-void take_data(nlohmann::json& task, const std::string& file) {
+void take_data(nlohmann::json& task, const std::string& file, bool is_elsewhere) {
   constexpr std::size_t largest_data = std::size_t{256} << 20;
   const std::string kind = task.is_object() ? task.value("kind", nlohmann::json()).dump() : task.dump();
   std::string with_files;
@@ -136,10 +137,12 @@ void take_data(nlohmann::json& task, const std::string& file) {
     if (!takes(known, "path")) continue;
     with_files += (with_files.empty() ? "" : ", ") + known.kind;
     if (nlohmann::json(known.kind).dump() != kind || !task.is_object()) continue;
-    const std::string path = std::filesystem::absolute(file).string();
+    const std::string path = is_elsewhere ? file : std::filesystem::absolute(file).string();
     if (!is_utf8(path)) throw BadInput(path, ": a recipe stores names in UTF-8 only; rename the file or its folder");
-    const std::string content = read_file(file, largest_data);
     task["path"] = path;
+    task.erase("hash");
+    if (is_elsewhere) return;
+    const std::string content = read_file(file, largest_data);
     task["hash"] = hex16(checksum(std::as_bytes(std::span(content))));
     return;
   }

@@ -36,8 +36,8 @@ SessionOptions session_options(const CommonOptions& common);
 std::function<void(const std::function<Snapshot()>& make)> keep_in(const std::filesystem::path& folder);
 
 /// Value of --data for a task: the file's path, and the hash that identifies it after it has moved.
-/// Throws Error(usage) for a task that reads no file.
-void take_data(nlohmann::json& task, const std::string& file);
+/// Throws Error(usage) for a task that reads no file. One of another machine is not read, and has no hash.
+void take_data(nlohmann::json& task, const std::string& file, bool is_elsewhere = false);
 
 /// Sets a text file as the data of a task; a task of token numbers encodes it by the model's tokenizer.
 void take_text(nlohmann::json& task, const std::string& file);

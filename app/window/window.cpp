@@ -40,18 +40,19 @@ std::string installing_command(const std::string& host) {
 /// is a command that goes on with "afterglow session ..", else [user@]host[:folder] for ssh.
 std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
   if (options.on.empty() && options.through.empty()) return std::make_unique<Session>(options.recipe, options.session);
-  RemoteOptions remote{.words = {"sh", "-c", options.through}, .host = "a command", .hello = options.hello};
+  const std::string& where = options.on.empty() ? options.through : options.on;
+  const std::string host = std::filesystem::path(where.substr(0, where.find_first_of(": "))).filename().string();
+  RemoteOptions remote{.words = {"sh", "-c", where}, .host = host, .hello = options.hello};
   const std::string session = "afterglow session --connect " + options.session_name;
   if (options.on.find(' ') != std::string::npos) {
     remote.words[2] = "exec " + options.on + " " + session;
   } else if (!options.on.empty()) {
-    const std::size_t colon = options.on.find(':');
-    const std::string folder = colon == std::string::npos ? "." : options.on.substr(colon + 1);
-    if (folder.find('\'') != std::string::npos) throw UsageError("--on: the folder's name has a quote");
+    const std::size_t colon = std::min(options.on.find(':'), options.on.size());
     remote.words = {"ssh", "-T", "--", options.on.substr(0, colon),
-                    "cd '" + folder + "' && exec sh -c 'PATH=" + unpacked + "/bin:$PATH; exec " + session + "'"};
+                    "exec sh -c 'PATH=" + std::string(unpacked) + "/bin:$PATH; exec " + session + "'"};
+    if (colon < options.on.size()) remote.hello.folder = options.on.substr(colon + 1);
   }
-  if (!options.on.empty()) remote.host = options.on.substr(0, options.on.find_first_of(": "));
+  remote.trains_on = !options.on.empty() || where.find("--connect") != where.npos;
   remote.hello.recipe = options.recipe;
   remote.hello.device = options.session.device;
   remote.hello.threads = options.session.threads;

@@ -82,7 +82,7 @@ std::string status_of(const PageState& page, const Observation& now, bool is_set
                          {"presenting", page.presentation.is_on},
                          {"blank", page.presentation.is_blank},
                          {"presenter", page.presentation.has_presenter}}}};
-  return status.dump(1) + "\n";
+  return status.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 /// Whether the figures of a report can be drawn at its present step.
@@ -132,17 +132,13 @@ std::string wall_clock() {
   return text;
 }
 
-struct WindowSize {
-  int width, height;
-};
-
-WindowSize wanted_size(const WindowOptions& options, const WindowSettings& settings) {
-  WindowSize size{settings.width, settings.height};
-  if (!options.size.empty() && (std::sscanf(options.size.c_str(), "%dx%d", &size.width, &size.height) != 2 ||
-                                size.width < 320 || size.height < 240 || size.width > 16384 || size.height > 16384)) {
+/// Width and height.
+std::pair<int, int> wanted_size(const WindowOptions& options, const WindowSettings& settings) {
+  int width = settings.width, height = settings.height;
+  if (!options.size.empty() && (std::sscanf(options.size.c_str(), "%dx%d", &width, &height) != 2 || width < 320 ||
+                                height < 240 || width > 16384 || height > 16384))
     throw UsageError("--size " + options.size + ": give width and height such as 1600x1000");
-  }
-  return size;
+  return {width, height};
 }
 
 /// The analyses that the visible panels need.
@@ -178,7 +174,7 @@ WindowLoop::WindowLoop(const WindowOptions& options, std::unique_ptr<Observation
       settings_(is_automatic(options) ? WindowSettings()
                                       : read_settings(settings_path(options.is_portable), warnings_)),
       keeps_settings_(!is_automatic(options)),
-      window_("Afterglow", wanted_size(options, settings_).width, wanted_size(options, settings_).height),
+      window_("Afterglow", wanted_size(options, settings_).first, wanted_size(options, settings_).second),
       observation_(source_->observe()),
       film_(processors()) {
   // If the graphics card draws, a picture costs few milliseconds, so recording starts at once and F9 finds ten seconds.
@@ -348,7 +344,7 @@ void WindowLoop::follow_report() {
     try {
       const std::string written = tour_->drawing.get();
       if (!written.empty()) return end(Severity::info, written);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // of texts that are no UTF-8, too
       return end(Severity::warning, error.what());
     }
     is_next = true;
@@ -463,9 +459,8 @@ void WindowLoop::follow_line() {
     words += " · " + number_text(1000 * line.round_trip, 2) + " ms · " +
              bytes_text(static_cast<std::int64_t>(line.bytes_per_second)) + "/s";
   if (words != page_.line.text || line.problem != page_.line.problem) frames_owed_ = std::max(frames_owed_, 1);
-  page_.line.text = words;
-  page_.line.problem = line.problem;
-  if (std::exchange(told_save_, line.saved) != line.saved) add_note(page_, Severity::info, line.saved, window_time());
+  page_.line = {words, line.problem};
+  if (std::exchange(told_, line.said) != line.said) add_note(page_, Severity::info, line.said, window_time());
 }
 
 /// Where the snapshots of a session elsewhere go is asked once; a script that does not say it saves there.

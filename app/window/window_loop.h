@@ -96,7 +96,7 @@ class WindowLoop {
   std::future<std::string> written_film_;  ///< sentence for when the file is written
   AccessibleWindow accessible_{"Afterglow"};
   double spoken_at_ = -1, announced_ = -1;  ///< times of the last summaries and of the last spoken note
-  std::string save_at_, told_save_;         ///< "here" or "there", as asked; what was last said of a snapshot
+  std::string save_at_, told_;              ///< "here" or "there", as asked; the line's last note
   std::string lost_picture_;                ///< why the picture of --screenshot could not be written
 };
 

@@ -24,6 +24,7 @@ static_assert(std::endian::native == std::endian::little, "numbers travel as byt
 
 [[noreturn]] void refuse_message(const std::string& what);
 // Refuse what figures take for granted: lengths and signs that an honest session never breaks.
+void require_sound(const struct RunStatus& run);
 void require_sound(const struct LayerCost& costs);
 void require_sound(const struct RoutingView& routing);
 void require_sound(const struct SoftmaxTheory& theory);

@@ -57,6 +57,8 @@ void FramedLine::move() {
 
 void FramedLine::read_all() {
   char piece[1 << 16];
+  incoming_.erase(0, taken_);
+  taken_ = 0;
   while (is_open_ && incoming_.size() <= most_message + sizeof(std::uint32_t)) {
     const ssize_t size = ::read(in_.get(), piece, sizeof piece);
     if (size < 0 && errno == EINTR) continue;
@@ -94,16 +96,16 @@ bool FramedLine::skip_to_start() {
 
 std::optional<std::string> FramedLine::receive() {
   std::uint32_t size = 0;
-  if (!skip_to_start() || incoming_.size() < sizeof size) return std::nullopt;
-  std::memcpy(&size, incoming_.data(), sizeof size);
+  if (!skip_to_start() || incoming_.size() - taken_ < sizeof size) return std::nullopt;
+  std::memcpy(&size, incoming_.data() + taken_, sizeof size);
   if (size > most_message) refuse("a message is larger than 256 MiB");
-  if (incoming_.size() - sizeof size < size) return std::nullopt;
-  const char* const packed = incoming_.data() + sizeof size;
+  if (incoming_.size() - taken_ - sizeof size < size) return std::nullopt;
+  const char* const packed = incoming_.data() + taken_ + sizeof size;
   const unsigned long long whole = ZSTD_getFrameContentSize(packed, size);  // unknown is huge
   if (whole > most_message) refuse("a message is damaged, or larger than 256 MiB");
   std::string message(static_cast<std::size_t>(whole), '\0');
   if (ZSTD_decompress(message.data(), message.size(), packed, size) != whole) refuse("a message is damaged");
-  incoming_.erase(0, sizeof size + size);
+  taken_ += sizeof size + size;
   return message;
 }
 

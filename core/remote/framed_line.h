@@ -45,7 +45,7 @@ class FramedLine {
 
   Descriptor in_, out_;
   std::string incoming_, outgoing_, preamble_;
-  std::size_t written_ = 0;
+  std::size_t written_ = 0, taken_ = 0;  // bytes at their beginnings
   std::uint64_t received_ = 0;
   bool is_open_ = true, has_begun_ = false;
 };

@@ -27,8 +27,8 @@ namespace afterglow {
 namespace {
 
 constexpr std::uint32_t most_ahead = 2;  // observations in flight, which also spares a slow line
-constexpr double ping_interval = 1;      // seconds; also the next two
-constexpr double longest_silence = 10, longest_login = 120;
+constexpr double ping_interval = 1;      // seconds; also the next three
+constexpr double longest_silence = 10, longest_login = 120, longest_goodbye = 2;
 constexpr int shortest_pause = 200, longest_pause = 8000;  // milliseconds between two attempts to connect
 constexpr std::size_t most_complaint = 4096, most_paths = 200;
 constexpr std::size_t max_bulk_bytes = std::size_t{256} << 20;
@@ -183,14 +183,15 @@ class RemoteSession final : public ObservationSource {
   /// A session that is still there goes on; one that was lost begins again where it was, unless it began with a file.
   void lose(const std::string& why) {
     connection_.reset();
-    if (!saves_.empty()) note_save("the snapshot did not come: the line was lost; save again");
+    if (!saves_.empty()) say("the snapshot did not come: the connection was lost; save again");
     saves_.clear();
     coming_.clear();
     bulk_ = {};
     const std::lock_guard lock(mutex_);
-    state_.problem = (is_refused_ ? "This window no longer follows the session: "
-                                  : "The line to the session is lost; connecting again. ") +
-                     why;
+    state_.problem = is_refused_ ? "This window no longer follows the session: " + why + "."
+                                 : "The connection to " + options_.host + " is lost: " + why + ". Connecting again; " +
+                                       (options_.trains_on ? "training there goes on meanwhile."
+                                                           : "a new session then repeats the steps.");
     state_.round_trip = state_.bytes_per_second = 0;
     const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
     if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
@@ -204,7 +205,7 @@ class RemoteSession final : public ObservationSource {
     while (true) {
       send_orders();
       send_wishes(line_clock());
-      take_messages(longest_silence);
+      take_messages(is_closing_ ? longest_goodbye : longest_silence);
       if (is_closing_ && connection_->line->is_idle()) return;
       wait(20);
     }
@@ -246,7 +247,7 @@ class RemoteSession final : public ObservationSource {
   void take_messages(double most_silence) {
     FramedLine& line = *connection_->line;
     line.move();
-    while (const std::optional<std::string> message = line.receive()) {
+    for (std::optional<std::string> message; !is_closing_ && (message = line.receive());) {
       heard_at_ = line_clock();
       std::visit([this](const auto& answer) { take(answer); }, decode_answer(*message, connection_->parts));
     }
@@ -258,6 +259,10 @@ class RemoteSession final : public ObservationSource {
   /// What the session has not received is sent again.
   void take(const Welcome& welcome) {
     is_welcome_ = true;
+    if (welcome.is_new && revision_ > 0)
+      say(std::string("The session there had ended. A new one ") +
+          (newest_->oldest_step > 0 || newest_->folder ? "begins as it did; steps after that are lost."
+                                                       : "repeats the " + std::to_string(newest_->step) + " steps."));
     resumes_ = was_running_ && (welcome.is_new || resumes_);  // the line may be lost again before it has
     forget_confirmed(welcome.received);
     sent_ = std::max(sent_, welcome.received);
@@ -324,15 +329,15 @@ class RemoteSession final : public ObservationSource {
   void keep_save(const std::filesystem::path& path, const std::string& bytes) {
     try {
       if (bytes.empty()) throw Error(ExitCode::failure, "the snapshot was not made; the session's notes say why");
-      note_save("snapshot written: " + write_file_atomically(path, bytes, Existing::keep).string());
+      say("snapshot written: " + write_file_atomically(path, bytes, Existing::keep).string());
     } catch (const Error& error) {
-      note_save(error.what());
+      say(error.what());
     }
   }
 
-  void note_save(const std::string& words) {
+  void say(const std::string& words) {
     const std::lock_guard lock(mutex_);
-    state_.saved = words;
+    state_.said = words;
   }
 
   void take(const Refusal& refusal) {
@@ -345,7 +350,7 @@ class RemoteSession final : public ObservationSource {
   Descriptor wake_;
   std::atomic<bool> is_closing_{false};
   std::atomic<std::uint64_t> revision_{0}, taken_{0};
-  std::atomic<AnalysisSet> analyses_{all_analyses};
+  std::atomic<AnalysisSet> analyses_{0};  // all would keep a slow line from the first picture
 
   mutable std::mutex mutex_;  // of what both threads use, up to the next comment
   std::deque<Command> queue_;

@@ -10,6 +10,7 @@
 
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
+#include "core/io/folders.h"
 #include "core/io/json_file.h"
 #include "core/remote/framed_line.h"
 #include "core/remote/remote.h"
@@ -21,12 +22,11 @@ constexpr int eager_wait = 2, idle_wait = 100;  // milliseconds
 constexpr double silence = 10;                  // seconds after which another window may take over
 constexpr std::uint32_t most_credit = 4;
 constexpr std::size_t piece_bytes = std::size_t{32} << 10;
-constexpr double slow_rate = 1.2e6;  // bytes of pieces a second, before they are packed
+constexpr double slow_rate = 9e5;  // bytes of pieces a second, before they are packed: with observations 1 MB
 
 struct ServedWindow {
-  ServedWindow(Descriptor in, Descriptor out) : line(std::move(in), std::move(out)) {}
   FramedLine line;
-  SentParts parts;
+  SentParts parts{};
   std::uint64_t client = 0;
   std::uint32_t credit = 0;        // observations that it wants
   std::uint64_t revision = ~0ULL;  // of the last one that it got
@@ -35,11 +35,20 @@ struct ServedWindow {
   bool ends = false;     // after its last message
 };
 
+/// As scp understands a folder of another machine.
+void enter(std::string folder) {
+  if (folder.empty()) return;
+  if (folder == "~" || folder.starts_with("~/")) folder.erase(0, 2);
+  std::error_code failed;
+  std::filesystem::current_path(process_environment()("HOME").value_or("/") / std::filesystem::path(folder), failed);
+  if (failed) throw BadInput(folder, ": the session's machine has no such folder; make it there");
+}
+
 class SessionServer {
  public:
   explicit SessionServer(const ServerOptions& options) : options_(options) {}
 
-  void add(Descriptor in, Descriptor out) { windows_.emplace_back(std::move(in), std::move(out)); }
+  void add(Descriptor in, Descriptor out) { windows_.push_back({FramedLine(std::move(in), std::move(out))}); }
 
   /// Without a socket until the window has gone.
   void run(const Descriptor& socket) {
@@ -120,6 +129,7 @@ class SessionServer {
   }
 
   void open(const Hello& hello) {
+    enter(hello.folder);
     if (session_ && !hello.opens) return;
     if (session_) {
       const nlohmann::json recipe = parse_json(hello.recipe, "the window's recipe");
@@ -132,6 +142,7 @@ class SessionServer {
     options.first_command = received_ = hello.sent;
     if (!hello.path.empty()) options.opened = std::make_shared<SavedRun>(open_saved_run(hello.path, newest_state));
     session_ = std::make_unique<Session>(hello.recipe, options);
+    session_->request_analyses(0);  // until the window wishes some
     is_new_ = true;
   }
 

@@ -50,8 +50,6 @@ sockaddr_un address_of(const std::string& name) {
   return address;
 }
 
-Descriptor new_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
-
 }  // namespace
 
 std::vector<std::string> session_names() {
@@ -65,7 +63,7 @@ std::vector<std::string> session_names() {
 
 Descriptor connect_to_session(const std::string& name) {
   const sockaddr_un address = address_of(name);
-  Descriptor socket = new_socket();
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) socket.close();
   return socket;
 }
@@ -77,7 +75,7 @@ Descriptor listen_for_windows(const std::string& name) {
   lock = Descriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     throw Error(ExitCode::failure, "a session " + in_quotes(name) + " runs; `afterglow session --stop " + name + "`");
-  Descriptor socket = new_socket();
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ::unlink(address.sun_path);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::chmod(address.sun_path, 0600) != 0 || ::listen(socket.get(), 8) != 0)

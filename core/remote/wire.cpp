@@ -18,6 +18,7 @@
 #include "core/engine/observation/memory_view.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/io/json_file.h"
+#include "core/recipe/lesson_condition.h"
 #include "core/remote/fields.h"
 
 namespace afterglow {
@@ -77,6 +78,9 @@ void keep_part(ReceivedParts& parts, std::uint64_t number, SharedPart part) {
   parts[number] = std::move(part);
 }
 
+void require_sound(const RunStatus& run) {
+  if (!run.stop_when.empty()) parse_condition(run.stop_when, "the session's condition");
+}
 void require_sound(const LayerCost& costs) {
   for (const auto* list : {&costs.pass_ms, &costs.pass_bytes, &costs.step_ms, &costs.state_bytes}) {
     if (list->size() > costs.tokens.size()) refuse_message("a layer has more costs than lengths");

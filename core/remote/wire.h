@@ -25,6 +25,7 @@ struct Hello {
   bool opens = false;        ///< also a session that has a run opens the start; otherwise it goes on with its run
   std::string recipe;        ///< the start: JSON text
   std::string path;          ///< or a file of the far machine
+  std::string folder;        ///< which the names of its files mean, from the user's home there; empty: as it began
   std::string device;
   int threads = 0;
 };

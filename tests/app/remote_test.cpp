@@ -161,6 +161,7 @@ TEST_F(RemoteProgram, NothingIsLostWhenLineOrSessionIsKilled) {
   Session alone(options.hello.recipe, {.device = "cpu", .threads = 1});
   EXPECT_EQ(end->checksum, watch(alone, [](const Observation& now) { return now.checksum_step == 3000; })->checksum);
   EXPECT_EQ(sessions(), 1);
+  EXPECT_THAT(source->line().said, HasSubstr("session there had ended. A new one repeats the"));
   run("session --stop");
   const char* const orphans =
       "for p in /proc/[0-9]*; do grep -qszx \"TMPDIR=$PWD\" $p/environ && readlink $p/exe; done | "
@@ -203,12 +204,12 @@ TEST_F(RemoteProgram, SavesHereWhatIsTrainedThere) {
   for (int i = 1; i <= 2; ++i) {
     source->send({"save", json{{"at", "here"}, {"path", (folder_ / "run.safetensors").string()}}});
     const std::filesystem::path file = folder_ / (i == 1 ? "run.safetensors" : "run_2.safetensors");
-    watch(*source, [&](const Observation&) { return source->line().saved == "snapshot written: " + file.string(); });
+    watch(*source, [&](const Observation&) { return source->line().said == "snapshot written: " + file.string(); });
     EXPECT_EQ(read_snapshot(file).checksum, end->checksum);
   }
   source->send({"save", json{{"at", "here"}, {"path", (folder_ / "missing" / "run.safetensors").string()}}});
-  watch(*source, [&](const Observation&) { return !source->line().saved.ends_with("run_2.safetensors"); });
-  EXPECT_THAT(source->line().saved, HasSubstr("missing"));
+  watch(*source, [&](const Observation&) { return !source->line().said.ends_with("run_2.safetensors"); });
+  EXPECT_THAT(source->line().said, HasSubstr("missing"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "there")) << "nothing stays there";
 }
 
@@ -216,7 +217,7 @@ TEST_F(RemoteProgram, PathsOfTheFarMachineAreCompleted) {
   std::filesystem::create_directories(folder_ / "there" / "search");
   write("there/seen.json", "");
   RemoteOptions options = through("session");
-  options.words[2] = "cd '" + folder_.path().string() + "' && " + options.words[2];
+  options.hello.folder = folder_.path().string();  // as of --on host:folder
   const auto source = connect_to_remote(options);
   std::vector<std::string> found;
   watch(*source, [&](const Observation&) { return !(found = source->paths("there/se")).empty(); });
@@ -251,6 +252,16 @@ TEST_F(RemoteProgram, SaysWhyNoSessionAnswers) {
   RemoteOptions lost = through("session");
   lost.hello.path = "/no/such/file";
   EXPECT_THAT(sentence_of(lost), HasSubstr("/no/such/file"));
+  lost.hello.folder = "~/no/such/folder";
+  EXPECT_THAT(sentence_of(lost), HasSubstr("no/such/folder: the session's machine has no such folder"));
+}
+
+/// Nothing that was asked for is left out in silence.
+TEST_F(RemoteProgram, AFileThereOpensUnchanged) {
+  for (const char* words : {"--seed 3", "--set steps=2", "--data a.csv", "--precision bf16", "--preset tiny"}) {
+    const ProgramResult result = run("--through true there.safetensors " + std::string(words));
+    EXPECT_EQ(result.code, 2) << words << ": " << result.err;
+  }
 }
 
 TEST_F(RemoteProgram, WorksThroughSshWhereAServerIsInstalled) {
@@ -285,6 +296,18 @@ struct Speed {
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Also where the line takes no bytes any more.
+TEST_F(RemoteProgram, AWindowClosesWhateverTheLineDoes) {
+  auto source = connect_to_remote(through("session"));
+  watch(*source, [](const Observation& now) { return now.step > 0; });
+  run_line("pkill -STOP -P " + std::to_string(::getpid()) + " afterglow", folder_.path());
+  Random random(1, 0, 0);
+  for (int i = 0; i < 100'000; ++i) source->send({"note", json{{"text", std::to_string(random.next_u64())}}});
+  const auto start = Clock::now();
+  source.reset();
+  EXPECT_LT(seconds_since(start), 8);
+}
 
 /// Steps a second while no window looks.
 double unwatched_steps(ObservationSource& source, double seconds) {

@@ -134,6 +134,19 @@ TEST_F(Picker, GoesThroughFoldersToFiles) {
   std::filesystem::remove_all(folder.parent_path());
 }
 
+/// Files of this machine cannot be opened there.
+TEST_F(Picker, OfASessionElsewhereAsksForAPathThere) {
+  window.state.line.text = "gpu1";
+  window.state.recent = {"forecast", "/nowhere/run.safetensors"};
+  note_recent(window.state, {"load", R"({"path": "run.safetensors"})"_json});
+  EXPECT_EQ(window.state.recent.size(), 2u) << "a later window here cannot open it";
+  key("Ctrl+O");
+  for (const PickerEntry& entry : picker().entries) EXPECT_FALSE(entry.command.value.contains("path")) << entry.name;
+  type("a file there");
+  key("Enter");
+  EXPECT_EQ(window.state.palette.text, "load path=");
+}
+
 TEST_F(Picker, KeepsWhatWasOpenedLast) {
   PageState page;
   for (int i = 0; i < 40; ++i) note_recent(page, {"load", json{{"preset", "p" + std::to_string(i)}}});

@@ -130,8 +130,9 @@ void run_report(CommandContext& context, const json& value) {
   refuse_unknown_keys(value, {"path", "states"}, where);
   const Observation& o = *context.observation;
   std::vector<std::int64_t> steps;
-  for (std::int64_t step = o.oldest_step; !o.folder && step <= std::max(o.step, o.latest_step); ++step)
-    steps.push_back(step);
+  const std::int64_t last = std::max(o.step, o.latest_step);
+  if (last / 2 - o.oldest_step / 2 > 1 << 26) throw BadInput("no report follows so many steps; reset the run");
+  for (std::int64_t step = o.oldest_step; !o.folder && step <= last; ++step) steps.push_back(step);
   if (o.folder) steps = o.folder->states;
   if (o.model.layers.empty() || steps.empty()) throw BadInput("there is no model to report on");
   const auto count = static_cast<std::size_t>(get_integer(value, "states", 21, 1, 1000, where));

@@ -4,7 +4,7 @@
 #include "core/io/error.h"
 #include "core/io/json.h"
 #include "core/io/json_file.h"
-#include "core/io/wording.h"
+#include "core/io/named.h"
 #include "views/page/page.h"
 
 namespace afterglow {
@@ -33,8 +33,7 @@ void save_layout(CommandContext& context, const std::string& name) {
 const Layout& known_layout(const PageState& page, const std::string& name) {
   const auto found = page.layouts.find(name);
   if (found != page.layouts.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& [known, layout] : page.layouts) names.push_back(known);
+  const auto names = names_of(page.layouts, [](const auto& kept) { return kept.first; });
   throw BadInput("there is no layout \"" + name + "\"" + which_there_are(name, names));
 }
 

@@ -1,6 +1,5 @@
 // Fills the sheet of presets: what can be opened, its size, and its training time on this device.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "app/window/commands/window_commands.h"
@@ -10,6 +9,7 @@
 #include "core/io/folders.h"
 #include "core/io/json.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "core/recipe/lesson.h"
 #include "core/recipe/recipe.h"
@@ -21,12 +21,6 @@ namespace {
 
 constexpr std::size_t most_recent = 12, max_files = 400;
 
-const Preset* preset_named(std::string_view name) {
-  const std::vector<Preset>& all = presets();
-  const auto found = std::ranges::find(all, name, &Preset::name);
-  return found == all.end() ? nullptr : &*found;
-}
-
 /// Seconds of one training step on the machine that made the pictures; 0 for a preset without a picture.
 double reference_seconds(const Preset& preset) {
   return preset.picture.empty() ? 0 : json::parse(preset.picture).value("seconds_per_step", 0.0);
@@ -34,21 +28,9 @@ double reference_seconds(const Preset& preset) {
 
 /// How many times slower this device is, estimated from the preset that it trains now; 1 before it has trained one.
 double slowness(const Observation& now) {
-  const Preset* present = preset_named(now.preset);
+  const Preset* present = find_by(presets(), now.preset, &Preset::name);
   const double reference = present ? reference_seconds(*present) : 0;
   return reference > 0 && now.steps_per_second > 0 ? 1 / (now.steps_per_second * reference) : 1;
-}
-
-/// An estimate with few digits: whole numbers up to ten, then in steps of five.
-std::string about_time(double seconds) {
-  const double minutes = seconds / 60, hours = minutes / 60;
-  const auto rounded = [](double value) {
-    const double step = value < 10 ? 1 : 5;
-    return number_text(std::max(1.0, step * std::round(value / step)), 4);
-  };
-  if (hours >= 1.5) return "about " + rounded(hours) + " h";
-  if (minutes >= 1.5) return "about " + rounded(minutes) + " min";
-  return "about " + rounded(seconds) + " s";
 }
 
 PickerEntry entry_of(const Preset& preset, const Observation& now) {
@@ -61,7 +43,8 @@ PickerEntry entry_of(const Preset& preset, const Observation& now) {
   entry.size = grouped_number(json::parse(preset.picture).value("parameters", std::int64_t{0})) + " parameters";
   const double steps = parse_recipe(preset.text, preset.name).training.steps;
   const std::string device = now.device.starts_with("CPU") ? " on this CPU" : " here";
-  entry.time = about_time(steps * reference_seconds(preset) * slowness(now)) + device;
+  entry.time =
+      "about " + rough_duration_text(std::max(1.0, steps * reference_seconds(preset) * slowness(now))) + device;
   return entry;
 }
 
@@ -126,7 +109,8 @@ void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries
     entries.back().name = "Go on: " + run.label;
   }
   for (const std::string& recent : context.page.recent) {
-    const Preset* preset = preset_named(recent);
+    const Preset* preset = find_by(presets(), recent, &Preset::name);
+    if (!preset && !context.page.line.text.empty()) continue;  // a file of this machine
     entries.push_back(preset ? entry_of(*preset, *context.observation) : entry_of_file(recent, PickerSection::recent));
     entries.back().section = PickerSection::recent;
   }
@@ -189,7 +173,13 @@ void open_picker(CommandContext& context, const json& value) {
   add_recent(context, opened.entries);
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::weakly_canonical(opened.folder, error);
-  add_files(error ? std::filesystem::path(opened.folder) : folder, opened.entries);
+  if (page.line.text.empty())
+    add_files(error ? std::filesystem::path(opened.folder) : folder, opened.entries);
+  else
+    opened.entries.push_back({.section = PickerSection::files,
+                              .name = "A file there",
+                              .sentence = "On the session's machine: its path is completed while you type it.",
+                              .command = {"palette", {{"text", "load path="}}}});
   page.palette = {};
   page.help_is_open = false;
   page.picker = std::move(opened);
@@ -202,6 +192,7 @@ void note_recent(PageState& page, const Command& load) {
   }
   if (name.empty()) return;
   if (load.value.contains("path")) {
+    if (!page.line.text.empty()) return;  // of another machine
     std::error_code error;
     const std::filesystem::path whole = std::filesystem::absolute(name, error);
     if (!error) name = whole.string();

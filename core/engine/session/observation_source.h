@@ -18,7 +18,7 @@ struct LineState {
   double round_trip = 0;        ///< seconds; 0: not measured yet
   double bytes_per_second = 0;  ///< received
   std::string problem;          ///< what goes on while the line is lost; empty: it stands
-  std::string saved;            ///< what has become of the last snapshot that was saved here
+  std::string said;             ///< the newest note: what became of a snapshot that was saved here, or of the session
 };
 
 class ObservationSource {

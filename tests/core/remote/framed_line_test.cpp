@@ -52,6 +52,21 @@ TEST(FramedLine, PassesMessagesOfAnySizeInOrder) {
   EXPECT_EQ(next(here, there), "back");
 }
 
+/// A flood of them costs no more than their bytes.
+TEST(FramedLine, TakesManySmallMessagesAtOnce) {
+  Ends ends;
+  FramedLine here = line_on(std::move(ends.first)), there = line_on(std::move(ends.second));
+  constexpr int many = 1'000'000;
+  for (int i = 0; i < many; ++i) here.send("!");
+  while (!here.is_idle()) {
+    here.move();
+    there.move();
+  }
+  int taken = 0;
+  while (there.receive()) ++taken;
+  EXPECT_EQ(taken, many);
+}
+
 TEST(FramedLine, SkipsWhatAShellSaysFirst) {
   Ends ends;
   const std::string greeting = "Welcome to gpu1!\nLast login: Monday\n";

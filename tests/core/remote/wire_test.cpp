@@ -201,6 +201,20 @@ TEST(Wire, DamagedBytesAreRefused) {
   }
 }
 
+TEST(Wire, AConditionThatCannotBeReadIsRefused) {
+  Observation now;
+  for (const char* condition : {"accuracy > 0.9", "%s%n%s", "{"}) {
+    now.stop_when = condition;
+    SentParts mine;
+    ReceivedParts theirs;
+    const std::string bytes = sent(now, mine);
+    if (now.stop_when.starts_with("accuracy"))
+      EXPECT_NO_THROW(decode_answer(bytes, theirs));
+    else
+      EXPECT_THROW(decode_answer(bytes, theirs), Error) << condition;
+  }
+}
+
 TEST(Wire, APartIsNotTakenForAnotherOne) {
   Observation now;
   now.spectra = std::make_shared<Spectra>();
