@@ -130,9 +130,9 @@ bool is_reached(const LessonPane& pane, const LessonLine& line) {
 std::string awaited(const Frame& frame) {
   const LessonStepPlan& plan = plan_of(frame.state.lesson);
   const LessonDeed& deed = plan.deeds[frame.state.lesson.deed];
-  return deed.kind == LessonDeed::Kind::expect ? "Measuring …"
-                                               : "Training: step " + grouped_number(frame.seen().step) + " of " +
-                                                     grouped_number(std::max(deed.step, plan.last_step));
+  if (deed.kind == LessonDeed::Kind::expect) return "Measuring …";
+  const std::int64_t step = std::max(deed.step, plan.last_step), now = frame.seen().step;
+  return now >= step ? "Opening …" : "Training: step " + grouped_number(now) + " of " + grouped_number(step);
 }
 
 /// The text above the question, or the text after it, which would reveal the answer. Text after `expect` appears only
@@ -144,7 +144,8 @@ std::vector<LessonParagraph> text_of(const Frame& frame, const LessonStep& step,
   for (const LessonLine& line : step.lines) {
     is_behind = is_behind || line.word == LessonWord::ask;
     if (!is_reached(pane, line)) {
-      if (is_behind == is_behind_question) text.push_back(lesson_words(awaited(frame), FontFace::regular));
+      if (is_behind == is_behind_question && !frame.state.presentation.is_on)  // below a slide it stands in its foot
+        text.push_back(lesson_words(awaited(frame), FontFace::regular));
       break;
     }
     if (line.word != LessonWord::say || is_behind != is_behind_question) continue;
@@ -216,12 +217,12 @@ void draw_shown(const Frame& frame, Column& column) {
   const Asked question = asked(pane);
   if (!plan_of(pane).shown || question == Asked::not_yet) return;
   const auto& [name, caption] = *plan_of(pane).shown;
-  const std::string before = pane.shown_before ? large_text(name, *pane.shown_before) : "…",
-                    now = pane.shown ? large_text(name, *pane.shown) : "…";
+  const std::string now = pane.shown ? large_text(name, *pane.shown) : "?",
+                    before = pane.shown_before ? large_text(name, *pane.shown_before) : now;
   const bool is_open = question == Asked::now || question == Asked::answered;
-  const bool is_one = before == now && question != Asked::decided;
+  const bool is_one = !pane.shown || (before == now && question != Asked::decided);
   column.gap(6);
-  column.large(is_open ? before + " → ?" : is_one ? now : before + " → " + now, frame.look.theme->text);
+  column.large(is_one ? now : is_open ? before + " → ?" : before + " → " + now, frame.look.theme->text);
   column.text(lesson_phrase(caption, FontFace::regular), 0.85, frame.look.theme->dim);
 }
 

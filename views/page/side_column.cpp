@@ -82,9 +82,6 @@ double draw_model_head(Frame& frame, const Rect& area) {
   return y + frame.px(24) - area.y;
 }
 
-/// Mean of the last trained batches, as `batch_accuracy` in conditions.
-double recent_mean(const Values& curve) { return mean_of_last(curve, loss_steps); }
-
 double draw_task(Frame& frame, const Rect& area) {
   const Observation& o = frame.seen();
   const Theme& theme = *frame.look.theme;
@@ -100,7 +97,8 @@ double draw_task(Frame& frame, const Rect& area) {
     y += draw_fact(frame, rest(), label, of.empty() ? "–" : number_text(value, 3), of.empty() ? theme.faint : color,
                    FontFace::mono);
   };
-  fact("batch " + o.measures.quality, now.accuracy, recent_mean(now.accuracy), theme.text);
+  // A folder of checkpoints may know its batches alone.
+  if (o.folder) fact("batch " + o.measures.quality, now.accuracy, mean_of_last(now.accuracy, loss_steps), theme.text);
   fact("held-out " + o.measures.quality, now.held_out_accuracy,
        now.held_out_accuracy.empty() ? 0 : now.held_out_accuracy.back(), theme.text);
   return y - area.y;

@@ -516,8 +516,8 @@ std::string law_text(const InfluenceFit& fit) {
 }
 
 std::string influence_subtitle(const Observation& observation, const Selection&) {
-  if (!observation.influence)
-    return why_not_yet(observation, "Waiting: measured when training pauses, or between training steps.");
+  if (!observation.influence || observation.influence->blocks.empty())
+    return why_not_yet(observation, "Measuring the tails, between the steps of the training or while it pauses.");
   const std::string progress = observation.influence->is_complete ? "" : "measuring · ";
   return failed_assumption(observation) + progress + measured_text(*observation.influence) +
          age_text(observation, observation.influence->step);
