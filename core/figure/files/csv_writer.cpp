@@ -7,8 +7,6 @@
 
 #include "core/figure/decimate.h"
 #include "core/figure/layout.h"
-#include "core/io/csv.h"
-#include "core/io/named.h"
 #include "core/io/number_text.h"
 
 namespace afterglow {
@@ -163,14 +161,25 @@ std::string matrix(const Figure& figure, const HeatMap& map) {
   return out;
 }
 
-/// A missing number is an empty field here.
 std::string whole_table(const std::vector<TableColumn>& columns) {
-  const auto field = [](double number) { return std::isnan(number) ? std::string() : shortest(number); };
-  return format_csv(mapped(columns, [&](const TableColumn& column) -> CsvColumn {
-    if (const auto* numbers = std::get_if<std::vector<double>>(&column.cells))
-      return {column.name, mapped(*numbers, field)};
-    return {column.name, column.cells};
-  }));
+  const auto size = [](const TableColumn& column) {
+    return std::visit([](const auto& cells) { return cells.size(); }, column.cells);
+  };
+  const auto field = [](const TableColumn& column, std::size_t row) {
+    const auto* numbers = std::get_if<std::vector<double>>(&column.cells);
+    if (!numbers) return csv_field(std::get<std::vector<std::string>>(column.cells)[row]);
+    return std::isnan((*numbers)[row]) ? std::string() : shortest((*numbers)[row]);
+  };
+  std::string out;
+  const auto add_row = [&](const auto& text) {
+    for (std::size_t c = 0; c < columns.size(); ++c) out += (c == 0 ? "" : ",") + text(columns[c]);
+    out += "\r\n";
+  };
+  add_row([](const TableColumn& column) { return csv_field(column.name); });
+  std::size_t rows = size(columns.front());
+  for (const TableColumn& column : columns) rows = std::min(rows, size(column));
+  for (std::size_t row = 0; row < rows; ++row) add_row([&](const TableColumn& column) { return field(column, row); });
+  return out;
 }
 
 }  // namespace
