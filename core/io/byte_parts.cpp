@@ -2,7 +2,7 @@
 #include "core/io/byte_parts.h"
 
 #include <algorithm>
-#include <array>
+#include <boost/crc.hpp>
 
 #include "core/io/error.h"
 
@@ -22,18 +22,10 @@ std::uint64_t little_endian(Bytes bytes) {
   return number;
 }
 
-std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before) {
-  static constexpr auto table = [] {
-    std::array<std::uint32_t, 256> t{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int bit = 0; bit < 8; ++bit) t[i] = t[i] & 1 ? 0xedb88320u ^ t[i] >> 1 : t[i] >> 1;
-    }
-    return t;
-  }();
-  std::uint32_t crc = ~before;
-  for (const char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xff] ^ crc >> 8;
-  return ~crc;
+std::uint32_t crc32_of(std::string_view bytes, std::string_view more) {
+  boost::crc_32_type crc;
+  for (const std::string_view part : {bytes, more}) crc.process_bytes(part.data(), part.size());
+  return crc.checksum();
 }
 
 }  // namespace afterglow

@@ -16,7 +16,7 @@ Bytes part_of(Bytes bytes, std::uint64_t offset, std::uint64_t count, const std:
 /// The number in at most eight bytes, least significant first.
 std::uint64_t little_endian(Bytes bytes);
 
-/// CRC-32 as in PNG and zip (ISO 3309) of all bytes so far; `before` is that of the bytes in front of these.
-std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before = 0);
+/// CRC-32 as in PNG and zip (ISO 3309) of these bytes and of those that follow them.
+std::uint32_t crc32_of(std::string_view bytes, std::string_view more = {});
 
 }  // namespace afterglow

@@ -236,7 +236,7 @@ std::filesystem::path write_npz(const std::filesystem::path& path, std::span<con
                   ": an .npz of more than 4 GiB is not written here; export safetensors");
     member.size = static_cast<std::uint32_t>(member.header.size() + member.data.size());
     const std::string_view data(reinterpret_cast<const char*>(member.data.data()), member.data.size());
-    member.crc = crc32_of(data, crc32_of(member.header));
+    member.crc = crc32_of(member.header, data);
   }
   std::vector<std::span<const std::byte>> pieces;
   std::string directory;
