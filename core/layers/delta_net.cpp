@@ -8,7 +8,6 @@
 
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/backend/delta.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/layer_kind.h"
 #include "core/ops/ops.h"

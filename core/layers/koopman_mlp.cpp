@@ -7,7 +7,6 @@
 #include <span>
 
 #include "core/analysis/koopman/edited_operator.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"

@@ -13,7 +13,6 @@
 #include "core/analysis/influence/smooth_routing.h"
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/autograd/tape.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/host_values.h"

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "core/analysis/influence/state_slopes.h"
-#include "core/io/error.h"
 #include "core/io/json_file.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"

@@ -2,9 +2,9 @@
 #include "core/analysis/koopman/mode_decomposition.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
+#include "core/analysis/koopman/mode_sensitivity.h"
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
@@ -40,24 +40,10 @@ ModeDecomposition decompose_modes(std::span<const double> A, int r, std::span<co
 }
 
 std::vector<int> track_modes(const NumberedModes& before, const std::vector<Complex>& now) {
-  struct Pairing {
-    double distance;
-    std::size_t old_mode, new_mode;
-  };
-  std::vector<Pairing> pairings;
-  for (std::size_t i = 0; i < before.eigenvalues.size(); ++i) {
-    for (std::size_t j = 0; j < now.size(); ++j) {
-      const double distance = std::abs(before.eigenvalues[i] - now[j]);
-      if (std::isfinite(distance)) pairings.push_back({distance, i, j});
-    }
-  }
-  std::ranges::stable_sort(pairings, {}, &Pairing::distance);
   std::vector<int> numbers(now.size(), -1);
-  std::vector<bool> used(before.eigenvalues.size(), false);
-  for (const Pairing& pairing : pairings) {
-    if (used[pairing.old_mode] || numbers[pairing.new_mode] >= 0) continue;
-    used[pairing.old_mode] = true;
-    numbers[pairing.new_mode] = before.numbers[pairing.old_mode];
+  for (std::size_t old = 0; const int meant : nearest_of_each(before.eigenvalues, now)) {
+    if (meant >= 0) numbers[static_cast<std::size_t>(meant)] = before.numbers[old];
+    ++old;
   }
   // A mode that has no predecessor takes the smallest free number.
   int next = 0;

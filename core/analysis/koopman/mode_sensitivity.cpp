@@ -66,13 +66,16 @@ std::vector<int> nearest_of_each(std::span<const std::complex<double>> expected,
   };
   std::vector<Pairing> pairings;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    for (std::size_t j = 0; j < values.size(); ++j) pairings.push_back({std::abs(expected[i] - values[j]), i, j});
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      const double distance = std::abs(expected[i] - values[j]);
+      if (std::isfinite(distance)) pairings.push_back({distance, i, j});
+    }
   }
   std::ranges::stable_sort(pairings, {}, &Pairing::distance);
   std::vector<int> meant(expected.size(), -1);
   std::vector<bool> is_taken(values.size(), false);
   for (const Pairing& pairing : pairings) {
-    if (meant[pairing.wanted] >= 0 || is_taken[pairing.found] || !std::isfinite(pairing.distance)) continue;
+    if (meant[pairing.wanted] >= 0 || is_taken[pairing.found]) continue;
     meant[pairing.wanted] = static_cast<int>(pairing.found);
     is_taken[pairing.found] = true;
   }

@@ -11,7 +11,6 @@
 #include "core/engine/inspection/theory.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/pinned_array.h"
-#include "core/io/error.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 
