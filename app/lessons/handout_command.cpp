@@ -287,7 +287,8 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
   for (const Figure& figure : printed.figures) {
     if (!printed.shows_figures(is_answer)) break;
     figures.push_back({living_figure(figure)});
-    html += "<figure><div class=\"picture\">" + figures.back()[0]["svg"].get<std::string>() + "</div></figure>\n";
+    html += "<figure><div class=\"picture\">" + figures.back()[0]["svg"].get<std::string>() + "</div><figcaption>" +
+            xml_escaped(figure.heading) + "</figcaption></figure>\n";
   }
   return html + "</div>\n</section>\n";
 }

@@ -21,7 +21,7 @@ function show(index) {
     const state = figure.states[Math.min(now, figure.states.length - 1)];
     if (figure.shown !== state) figure.box.innerHTML = state.svg;
     figure.shown = state;
-    if (state.cursors && last > 0) line(figure, 'cursor', state.cursors[now]);
+    if (state.cursors?.length && last > 0) line(figure, 'cursor', state.cursors[now]);
   }
   for (const place of document.querySelectorAll('.now')) place.textContent = data.steps[now].toLocaleString('en');
   byId('slider').value = now;

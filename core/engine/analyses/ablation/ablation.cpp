@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t max_tokens = 4096, max_examples = 64;
 constexpr std::int64_t tokens_of_a_large_model = 256;  ///< the memory of a pass grows with the model
 constexpr std::int64_t max_modes = 64;                 ///< of a layer: the largest of each head
+constexpr std::int64_t logits_of_a_pass = 1 << 24;     ///< a large vocabulary is asked in several passes
 
 /// Total over the held-out sequences.
 std::int64_t tokens_of_an_ablation(const Trainer& trainer) {
@@ -108,6 +109,7 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     const Trainer& trainer = copy_.trainer();
     length_ = trainer.task().length();
     examples_ = tokens_of_an_ablation(trainer) / length_;
+    at_once_ = std::clamp<std::int64_t>(logits_of_a_pass / (length_ * trainer.task().vocab()), 1, examples_);
     const auto size = static_cast<std::size_t>(examples_ * length_);
     tokens_.resize(size);
     targets_.resize(size);
@@ -117,11 +119,24 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
   }
 
   Quality ask(const AblatedPart* without) {
+    AnswerCount count;
+    double loss = 0;
+    for (std::int64_t first = 0; first < examples_; first += at_once_) {
+      const std::int64_t before = count.asked;
+      const double mean = pass(without, first, count);
+      if (count.asked > before)
+        loss += (mean - loss) * (static_cast<double>(count.asked - before) / static_cast<double>(count.asked));
+    }
+    return {count.share(), loss};
+  }
+
+  /// Answers the sequences from `first` on; returns their mean loss.
+  double pass(const AblatedPart* without, std::int64_t first, AnswerCount& count) {
     tape_.begin(false);
-    const auto upload = [&](DType dtype, const void* values) {
-      return uploaded(tape_, {examples_, length_}, dtype, values);
+    const auto upload = [&](DType dtype, const auto& values) {
+      return uploaded(tape_, {std::min(at_once_, examples_ - first), length_}, dtype, values.data() + first * length_);
     };
-    const Tensor mask = upload(DType::u8, context_.data());
+    const Tensor mask = upload(DType::u8, context_);
     Model& model = copy_.model();
     const int edited = without && without->sort == "mode"
                            ? copy_.trainer().parts()[static_cast<std::size_t>(without->layer)].branch
@@ -129,7 +144,7 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     const TapeObserver observer(tape_, patched_hooks, [&](const Hooked& at) {
       if (without) switch_off(*without, at.name, at.var.value);
     });
-    const Var x = model.embed(tape_, upload(DType::i32, tokens_.data()));
+    const Var x = model.embed(tape_, upload(DType::i32, tokens_));
     const Var logits = model.forward_with(tape_, x, 0, [&](std::size_t i, const Var& in) {
       Layer& layer = *model.branches()[i].layer;
       if (static_cast<int>(i) != edited) return layer.forward(tape_, in, mask);
@@ -140,10 +155,9 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
       head.numbered = numbered_modes(numbered_.get(), without->layer, without->head);
       return readers_of(layer.kind()).edit(layer, tape_, in, mask, edit);
     });
-    const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_.data()));
-    AnswerCount count;
+    const CrossEntropy found = cross_entropy(tape_, logits, upload(DType::i32, targets_));
     count.add(tape_.backend(), found);
-    return {count.share(), to_host(tape_.backend(), found.loss.value).front()};
+    return to_host(tape_.backend(), found.loss.value).front();
   }
 
   /// Called at a hook point during the pass, before its value is used.
@@ -151,7 +165,7 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     if (place.ends_with(".stream")) stream_ = value;
     const bool is_first = place == copy_.model().branches().front().scope + ".stream";
     if (part.sort == "memory token" && is_first) {
-      for (std::int64_t b = 0; b < examples_; ++b) tape_.backend().fill(tokens_at(value, b, part.mode, 1), 0.0);
+      for (std::int64_t b = 0; b < value.shape[0]; ++b) tape_.backend().fill(tokens_at(value, b, part.mode, 1), 0.0);
       return;
     }
     const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(part.layer)];
@@ -167,6 +181,7 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
   }
 
   std::int64_t examples_ = 0, length_ = 0;
+  std::int64_t at_once_ = 0;  ///< sequences of a pass
   std::vector<std::int32_t> tokens_, targets_;
   std::vector<std::uint8_t> context_;
   std::shared_ptr<const Spectra> numbered_;
