@@ -229,11 +229,14 @@ constexpr Rect small_page{264, 52, 1016, 558};
 TEST(SmallWindows, TellAtMostThirtyNumbersOnAnyPage) {
   NullWindow window(1280, 720);
   window.show(samples::mid_training());
-  for (const Workspace& workspace : workspaces()) {
-    window.state.workspace = workspace.id;
-    window.draw_page(2);
-    if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
-    EXPECT_LE(told_numbers(window, small_page), 30) << workspace.id;
+  for (const bool has_intro : {false, true}) {
+    window.state.hints.is_intro_due = has_intro;
+    for (const Workspace& workspace : workspaces()) {
+      window.state.workspace = workspace.id;
+      window.draw_page(2);
+      if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
+      EXPECT_LE(told_numbers(window, small_page), 30) << workspace.id << (has_intro ? " below the introduction" : "");
+    }
   }
 }
 

@@ -137,13 +137,16 @@ void draw_corner_words(const Frame& frame, const Rect& area) {
 }
 
 void draw_spectrum(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
-  std::vector<ReadoutRow> rows = mode_readout(frame.seen(), frame.state.selection);
   const bool is_whole = area.height >= frame.px(whole_readout) || frame.state.maximised == panel.kind->id;
-  if (!is_whole) rows.resize(std::min(rows.size(), worded_rows));
   const HeadSpectrum* head = selected_head(frame.seen(), frame.state.selection);
   const AblationView* ablation = frame.seen().ablation.get();
   const AblatedPart* needed = head && ablation && ablation->is_complete ? most_needed_mode(ablation, *head) : nullptr;
   frame.state.hints.mode = needed ? needed->mode : -1;
+  // Below the hint stands what it speaks of, until another mode is chosen.
+  Selection read = frame.state.selection;
+  if (frame.state.hints.is_drag_due && read.mode < 0) read.mode = frame.state.hints.mode;
+  std::vector<ReadoutRow> rows = mode_readout(frame.seen(), read);
+  if (!is_whole) rows.resize(std::min(rows.size(), worded_rows));
   const double readout = frame.px(area.width > frame.px(460) ? 176 : area.width > frame.px(360) ? 136 : 122);
   const bool shows_readout =
       !rows.empty() && !frame.state.selection.all_heads && area.width > frame.px(300) && !is_slide(frame.state);
