@@ -478,8 +478,8 @@ TEST(Table, RunsAndColumnsOfEverySizeStayTheSame) {
                                                     {"memory_controls_small", "28bc6aaa6de38e41"},
                                                     {"mqar", "10e29bef875ffbe4"},
                                                     {"mqar_small", "2e2bfcc305f0b93f"},
-                                                    {"second_hop", "5be9755e539f9830"},
-                                                    {"second_hop_small", "7bd1d6a12fea03ea"},
+                                                    {"second_hop", "072d71dfa23a740d"},
+                                                    {"second_hop_small", "1db29e060b8b60be"},
                                                     {"sessa", "7962c8a11f50dca9"},
                                                     {"sessa_large", "2898ed8c1742bcde"},
                                                     {"sessa_small", "9ce85886702da84c"}};

@@ -96,6 +96,8 @@ Figure strength_price_figure(const StudyView& study) {
 
 Figure capacity_figure(const StudyView& study) {
   Figure figure = iteration_figure("gka_capacity", "Recall and capacity", study, "mean error |Sᵀk − v| / |v|");
+  figure.subtitle = std::to_string(study.size.batch * study.size.heads) +
+                    " memories of random unit keys and values, D " + std::to_string(study.size.width);
   figure.x = {.label = "pairs / D", .scale = Scale::log};
   figure.y.scale = Scale::linear;
   add_curves(figure, study.curves, own_ink);
