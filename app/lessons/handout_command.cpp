@@ -36,8 +36,8 @@ struct PrintedStep {
     std::vector<const LessonLine*> found;
     bool is_behind = false;
     for (const LessonLine& line : step->lines) {
-      if ((line.word == LessonWord::say && is_behind) == is_answer && line.word != LessonWord::answer)
-        found.push_back(&line);
+      const bool is_told = line.word == LessonWord::say || line.word == LessonWord::goal;
+      if ((is_told && is_behind) == is_answer && line.word != LessonWord::answer) found.push_back(&line);
       is_behind = is_behind || line.word == LessonWord::ask;
     }
     return found;

@@ -210,7 +210,9 @@ void draw_workspace(Frame& frame, const Rect& area) {
   Rect inside{area.x + gap, area.y + gap, area.width - 2 * gap, area.height - 2 * gap};
   if (inside.width < 20 || inside.height < 20) return;
   if (const Panel* alone = find_panel(state.maximised)) return draw_panel(frame, *alone, inside);
-  if (state.hints.is_intro_due && !state.presentation.is_on && !state.presentation.is_locked && !state.lesson.lesson) {
+  const bool is_roomy = inside.height > frame.px(2.4 * min_panel_height);  // below the sentence plots stay readable
+  if (state.hints.is_intro_due && is_roomy && !state.presentation.is_on && !state.presentation.is_locked &&
+      !state.lesson.lesson) {
     const double used = draw_intro(frame, inside);
     inside.y += used;
     inside.height -= used;

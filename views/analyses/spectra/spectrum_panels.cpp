@@ -97,7 +97,7 @@ DragHint hint_of(const Frame& frame, const AblatedPart* needed) {
 }
 
 /// In the strip at the right of the circle, where it covers nothing, with a tip at the mode that it speaks of; returns
-/// its height.
+/// its height, 0 where it has no room.
 double draw_hint(const Frame& frame, const DragHint& hint, const Rect& area) {
   if (hint.words.empty()) return 0;
   FigureCanvas canvas = frame.look.canvas();
@@ -107,6 +107,7 @@ double draw_hint(const Frame& frame, const DragHint& hint, const Rect& area) {
   const Rect row{area.x + pad, area.y + pad, area.width - 2 * pad, line};
   const auto lines = wrapped_text(canvas, hint.words, row.width, frame.px(small_size), FontFace::semibold, 6);
   const Rect box{area.x, area.y, area.width, static_cast<double>(lines.size()) * line + large + 2 * pad};
+  if (box.height > area.height) return 0;
   if (const auto& dot = frame.state.hints.dot; large > 0 && dot) {
     const double y = std::clamp(dot->y, box.y + pad, box.bottom() - pad);
     const std::array<Point, 3> tip{Point{box.x, y - frame.px(6)}, Point{box.x, y + frame.px(6)}, *dot};
