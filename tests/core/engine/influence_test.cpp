@@ -223,7 +223,7 @@ TEST(InfluenceMeasurement, BelongsToTheStepAtWhichItBeganAndChangesNothing) {
   while (lab.advance()) {
   }
   EXPECT_EQ(analysed.checksum(), alone.checksum());
-  const auto seen = lab.finished(), expected = still.finished();
+  const auto seen = lab.newest(), expected = still.newest();
   ASSERT_TRUE(seen && expected);
   EXPECT_EQ(seen->step, 3);
   ASSERT_EQ(seen->blocks.size(), 3u) << "two mixers and the stack";
@@ -248,7 +248,7 @@ TEST(InfluenceMeasurement, ReadsAFeedbackHopByHop) {
   InfluenceMeasurement lab(recipe.model, trainer);
   lab.config = small_config();
   measure_all(lab);
-  const InfluenceView& view = *lab.finished();
+  const InfluenceView& view = *lab.newest();
   ASSERT_EQ(view.routing.size(), 1u);
   const RoutingView& routing = view.routing[0];
   const auto T = static_cast<std::size_t>(routing.tokens);
@@ -283,14 +283,13 @@ TEST(InfluenceMeasurement, ShowsTheFirstMeasurementAsItComes) {
   EXPECT_FALSE(lab.newest()->is_complete);
   std::size_t blocks = 0;
   while (lab.advance()) {
-    if (!lab.newest()) continue;
-    EXPECT_FALSE(lab.finished());
+    EXPECT_FALSE(lab.newest()->is_complete);
     EXPECT_GE(lab.newest()->blocks.size(), blocks);
     blocks = lab.newest()->blocks.size();
   }
   EXPECT_EQ(blocks, 3u) << "every tail was there before the last measurement had ended";
-  EXPECT_EQ(lab.newest(), lab.finished());
-  const auto first = lab.finished();
+  EXPECT_TRUE(lab.newest()->is_complete);
+  const auto first = lab.newest();
   lab.begin(1);
   lab.advance();
   EXPECT_EQ(lab.newest(), first) << "later the last complete one stays until the next is";
@@ -302,9 +301,9 @@ TEST(InfluenceMeasurement, FindsAZeroProjectionSilent) {
   InfluenceMeasurement lab(small_recipe().model, trainer);
   lab.config = small_config();
   measure_all(lab);
-  EXPECT_FALSE(lab.finished()->blocks[0].is_silent);
-  EXPECT_TRUE(lab.finished()->blocks[1].is_silent) << "ska starts with o_proj = 0";
-  EXPECT_FALSE(lab.finished()->blocks[2].is_silent);
+  EXPECT_FALSE(lab.newest()->blocks[0].is_silent);
+  EXPECT_TRUE(lab.newest()->blocks[1].is_silent) << "ska starts with o_proj = 0";
+  EXPECT_FALSE(lab.newest()->blocks[2].is_silent);
 }
 
 TEST(WatchedInfluence, SettingsAreInTheRecipeAndUndoKeepsThem) {

@@ -1,6 +1,7 @@
 // Plans a measurement, works through it pass by pass, and fills the view.
 #include "core/engine/analyses/influence/influence_measurement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -170,16 +171,11 @@ nlohmann::json to_json(const InfluenceConfig& config) {
   return value;
 }
 
-InfluenceMeasurement::InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer)
-    : trainer_(&trainer), copy_(model, trainer), tape_(trainer.evaluation_tape()) {}
-
-InfluenceMeasurement::~InfluenceMeasurement() = default;
-
 Example InfluenceMeasurement::sequence(std::uint64_t inspected) const {
   Example sequence;
   const auto wanted = static_cast<std::size_t>(config.tokens);
   while (sequence.tokens.size() < wanted) {
-    const Example next = trainer_->task().example(trainer_->seed(), inspected++, Split::held_out);
+    const Example next = copy_.trainer().task().example(copy_.trainer().seed(), inspected++, Split::held_out);
     sequence.tokens.insert(sequence.tokens.end(), next.tokens.begin(), next.tokens.end());
     sequence.context.insert(sequence.context.end(), next.context.begin(), next.context.end());
   }
@@ -201,61 +197,62 @@ std::vector<int> InfluenceMeasurement::sources() const {
 
 void InfluenceMeasurement::begin(std::uint64_t inspected) {
   jobs_.clear();
-  view_ = std::make_shared<InfluenceView>();
+  now_ = {};
   copy_.take();
-  view_->step = copy_.step();
-  view_->tokens = config.tokens;
-  view_->sources = sources();
-  view_->directions = config.directions >= copy_.model().width() ? 0 : config.directions;
+  now_.step = copy_.step();
+  now_.tokens = config.tokens;
+  now_.sources = sources();
+  now_.directions = config.directions >= copy_.model().width() ? 0 : config.directions;
   const Example chosen = sequence(inspected);
   read_routing(chosen);
   plan_blocks(chosen);
-  planned_ = jobs_.size();
+  begin_work(jobs_.size());
   show_part();
   working_ = true;
 }
 
 void InfluenceMeasurement::read_routing(const Example& sequence) {
-  Backend& backend = trainer_->backend();
+  Trainer& trainer = copy_.trainer();
+  Backend& backend = trainer.backend();
   tape_.begin(false);
   const auto [tokens, context] = uploaded(tape_, sequence);
   const Capturing capturing(tape_);
-  trainer_->model().forward(tape_, tokens, context);
+  trainer.model().forward(tape_, tokens, context);
   backend.synchronize();
   const CaptureReader read(tape_, backend);
-  const auto& parts = trainer_->parts();
+  const auto& parts = trainer.parts();
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (!mixes_tokens(parts[part].kind)) continue;
-    RoutingView routing = routing_of(*trainer_, part, read, sequence.context);
+    RoutingView routing = routing_of(trainer, part, read, sequence.context);
     if (!routing.weights.empty()) add_fixed_tail(part, routing.weights);
     if (!routing.resolvent.empty()) {
       add_fixed_tail(part, std::span(&routing.resolvent, 1));
-      view_->fixed.back().label += ", feedback alone";
-      view_->fixed.back().is_resolvent = true;
+      now_.fixed.back().label += ", feedback alone";
+      now_.fixed.back().is_resolvent = true;
     }
     if (const auto forcing = readers_of(parts[part].kind).forcing)
-      routing.forcing = forcing(captured_layer(*trainer_, part, read, config.tokens), view_->sources);
+      routing.forcing = forcing(captured_layer(trainer, part, read, config.tokens), now_.sources);
     if (const auto reach = readers_of(parts[part].kind).reach)
-      routing.reach = reach(captured_layer(*trainer_, part, read, config.tokens));
-    view_->routing.push_back(std::move(routing));
+      routing.reach = reach(captured_layer(trainer, part, read, config.tokens));
+    now_.routing.push_back(std::move(routing));
   }
 }
 
 // The norm before a branch: |∂ norm(x)/∂x| <= max |w| / rms(x), for the source's own token.
 void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& stream) {
-  const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(part)].branch);
+  const auto branch = static_cast<std::size_t>(copy_.trainer().parts()[static_cast<std::size_t>(part)].branch);
   const Branch& own = copy_.model().branches()[branch];
   if (own.norm == nullptr) return;
   const Parameter* norm = own.plain_norm();
   if (norm == nullptr) {  // the bound does not hold for another branch
-    for (RoutingView& routing : view_->routing)
+    for (RoutingView& routing : now_.routing)
       if (routing.layer == part) routing.forcing.clear();
     return;
   }
   double largest = 0;
-  for (const double w : to_host(trainer_->backend(), norm->value)) largest = std::max(largest, std::abs(w));
+  for (const double w : to_host(copy_.trainer().backend(), norm->value)) largest = std::max(largest, std::abs(w));
   const auto width = static_cast<std::size_t>(copy_.model().width());
-  for (RoutingView& routing : view_->routing) {
+  for (RoutingView& routing : now_.routing) {
     if (routing.layer != part) continue;
     for (SourceForcing& forcing : routing.forcing) {
       double squares = 0;
@@ -267,17 +264,17 @@ void InfluenceMeasurement::enter_norm(int part, const std::vector<double>& strea
 }
 
 void InfluenceMeasurement::add_fixed_tail(int part, std::span<const std::vector<float>> weights) {
-  InfluenceTail tail = tail_of(*trainer_, part);
-  fill_tail(tail, weights, view_->sources, config.tokens, config.per_decade);
-  view_->fixed.push_back(std::move(tail));
+  InfluenceTail tail = tail_of(copy_.trainer(), part);
+  fill_tail(tail, weights, now_.sources, config.tokens, config.per_decade);
+  now_.fixed.push_back(std::move(tail));
 }
 
 // One forward pass gives the stream before each mixer, at which its block's Jacobian is computed.
 void InfluenceMeasurement::plan_blocks(const Example& sequence) {
-  Backend& backend = trainer_->backend();
+  Backend& backend = copy_.trainer().backend();
   tape_.begin(false);
   const auto [tokens, context] = uploaded(tape_, sequence);
-  const auto& parts = trainer_->parts();
+  const auto& parts = copy_.trainer().parts();
   const std::size_t branches = copy_.model().branches().size();
   Var x = copy_.model().embed(tape_, tokens);
   const std::vector<double> first = to_host(backend, x.value);
@@ -293,7 +290,7 @@ void InfluenceMeasurement::plan_blocks(const Example& sequence) {
   for (auto& [part, stream] : streams) {
     const auto branch = static_cast<std::size_t>(parts[part].branch);
     enter_norm(part, stream);
-    add_job(tail_of(*trainer_, part), std::move(stream), sequence, branch, branch + 1);
+    add_job(tail_of(copy_.trainer(), part), std::move(stream), sequence, branch, branch + 1);
   }
   InfluenceTail stack;
   stack.label = "whole stack";
@@ -305,17 +302,17 @@ void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, co
                                    std::size_t first, std::size_t last) {
   JacobianPlan plan;
   if (tail.layer < 0 || mixes_tokens(tail.kind))
-    plan.blocks = influence_blocks(view_->sources, config.tokens, config.per_decade);
-  for (const int source : view_->sources) plan.blocks.push_back({source, source});  // the last ones: lag 0
+    plan.blocks = influence_blocks(now_.sources, config.tokens, config.per_decade);
+  for (const int source : now_.sources) plan.blocks.push_back({source, source});  // the last ones: lag 0
   plan.directions = config.directions;
-  plan.seed = trainer_->seed();
-  plan.tokens_at_once = tokens_in_a_pass(trainer_->backend());
+  plan.seed = copy_.trainer().seed();
+  plan.tokens_at_once = tokens_in_a_pass(copy_.trainer().backend());
   plan.branches = static_cast<int>(last - first);
   for (std::size_t i = first; i < last; ++i)
     plan.causal = plan.causal && copy_.model().branches()[i].layer->is_causal();
   Job job{std::move(tail), plan.blocks, nullptr};
   job.measure = std::make_unique<JacobianMeasure>(
-      tape_, trainer_->dtype(), std::move(x), sequence.context,
+      tape_, copy_.trainer().dtype(), std::move(x), sequence.context,
       [this, first, last](Tape& tape, const Var& in, const Tensor& mask) {
         return copy_.model().forward_branches(tape, in, mask, first, last);
       },
@@ -325,24 +322,24 @@ void InfluenceMeasurement::add_job(InfluenceTail tail, std::vector<double> x, co
 
 // During the first measurement every tail is shown once it is known.
 void InfluenceMeasurement::show_part() {
-  if (finished_) return;
-  auto part = std::make_shared<InfluenceView>(*view_);
-  part->deep = deep_.profiles();
-  partial_ = std::move(part);
+  if (has_finished_) return;
+  now_.deep = deep_.profiles();
+  publish();
 }
 
 void InfluenceMeasurement::advance_job() {
   Job& job = jobs_.front();
   if (job.measure->advance()) return;
   const std::vector<NormEstimate> norms = job.measure->norms();
-  const std::size_t later = norms.size() - view_->sources.size();
+  const std::size_t later = norms.size() - now_.sources.size();
   job.tail.own = 0;
   for (const NormEstimate& norm : std::span(norms).subspan(later))
-    job.tail.own += norm.value / static_cast<double>(view_->sources.size());
+    job.tail.own += norm.value / static_cast<double>(now_.sources.size());
   fill_tail(job.tail, std::span(job.blocks).first(later), std::span(norms).first(later));
-  if (job.tail.layer < 0) view_->path_sum = path_sum_of(*view_, job.tail);
-  (later > 0 ? view_->blocks : view_->between).push_back(std::move(job.tail));
+  if (job.tail.layer < 0) now_.path_sum = path_sum_of(now_, job.tail);
+  (later > 0 ? now_.blocks : now_.between).push_back(std::move(job.tail));
   jobs_.pop_front();
+  ++done_;
   show_part();
 }
 
@@ -359,10 +356,11 @@ bool InfluenceMeasurement::advance() {
     return true;
   }
   if (advance_deep()) return true;
-  view_->deep = deep_.profiles();
-  view_->is_complete = true;
-  finished_ = view_;
-  partial_.reset();
+  now_.deep = deep_.profiles();
+  now_.is_complete = true;
+  publish();
+  now_ = {};  // large in a long sequence
+  has_finished_ = true;
   working_ = false;
   return false;
 }

@@ -1,7 +1,6 @@
 // Measures how every token mixer of a model, and the whole stack, forget. Works pass by pass on a copy of the weights,
 // so that training goes on and a measurement belongs to one step.
 #pragma once
-#include <algorithm>
 #include <deque>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -40,11 +39,10 @@ struct InfluenceConfig {
 InfluenceConfig parse_influence(const nlohmann::json& value, const InfluenceConfig& before);
 nlohmann::json to_json(const InfluenceConfig& config);
 
-class InfluenceMeasurement {
+/// Shows the finished part of the first measurement, and later the last complete one.
+class InfluenceMeasurement : public CopyMeasurement<InfluenceView> {
  public:
-  /// `model` is the recipe's; the trainer must outlive the measurement.
-  InfluenceMeasurement(const nlohmann::json& model, Trainer& trainer);
-  ~InfluenceMeasurement();
+  using CopyMeasurement::CopyMeasurement;
 
   InfluenceConfig config;
 
@@ -53,17 +51,7 @@ class InfluenceMeasurement {
   void begin(std::uint64_t inspected);
   /// One backward pass of at most `tokens_in_a_pass` tokens. False if no work is left.
   bool advance();
-  /// Finished share of the work, 0 to 1.
-  double share_done() const {
-    return 1 - static_cast<double>(jobs_.size()) / static_cast<double>(std::max<std::size_t>(1, planned_));
-  }
   bool working() const { return working_; }
-  /// Step of the present or last measurement's weights; -1 before the first.
-  std::int64_t step() const { return view_ ? view_->step : -1; }
-  /// The last complete measurement; null before the first.
-  std::shared_ptr<const InfluenceView> finished() const { return finished_; }
-  /// The same; during the first measurement its finished part.
-  std::shared_ptr<const InfluenceView> newest() const { return partial_ ? partial_ : finished_; }
 
  private:
   Example sequence(std::uint64_t inspected) const;
@@ -77,20 +65,14 @@ class InfluenceMeasurement {
   bool advance_deep();
   void show_part();
 
-  Trainer* trainer_;
-  ModelCopy copy_;
-  Tape& tape_;
   struct Job {
     InfluenceTail tail;
     std::vector<JacobianPlan::Block> blocks;
     std::unique_ptr<JacobianMeasure> measure;
   };
   std::deque<Job> jobs_;
-  std::size_t planned_ = 0;  // jobs
-  DeepExperiment deep_;      // computed once; independent of the model
-  bool working_ = false;
-  std::shared_ptr<InfluenceView> view_;
-  std::shared_ptr<const InfluenceView> finished_, partial_;
+  DeepExperiment deep_;  // computed once; independent of the model
+  bool working_ = false, has_finished_ = false;
 };
 
 }  // namespace afterglow

@@ -308,10 +308,6 @@ RaceView LayerRace::view() const {
   return view;
 }
 
-RaceMeasurement::RaceMeasurement(const nlohmann::json& model, Trainer& trainer) : copy_(model, trainer) {}
-
-RaceMeasurement::~RaceMeasurement() = default;
-
 void RaceMeasurement::begin(const RaceConfig& config, bool is_part) {
   copy_.take();
   RaceConfig same_kinds = config;
@@ -319,14 +315,13 @@ void RaceMeasurement::begin(const RaceConfig& config, bool is_part) {
   const bool is_changed = !race_ || race_->config() != config;
   if (!race_ || race_->config() != same_kinds) {
     Trainer& trainer = copy_.trainer();
-    race_ = std::make_unique<LayerRace>(config, copy_.model().width(), trainer.seed(), trainer.evaluation_tape(),
-                                        trainer.dtype());
+    race_ = std::make_unique<LayerRace>(config, copy_.model().width(), trainer.seed(), tape_, trainer.dtype());
   }
   race_->forget_trained();
   if (is_changed) race_->enter_initial(config.kinds);
   shows_parts_ = shows_parts_ || is_changed || is_part;
   if (copy_.step() > 0) enter_trained();
-  if (!view_ || is_part) show(false);
+  if (!newest() || is_part) show(false);
   working_ = true;
 }
 
@@ -339,10 +334,10 @@ void RaceMeasurement::enter_trained() {
 }
 
 void RaceMeasurement::show(bool is_complete) {
-  auto view = std::make_shared<RaceView>(race_->view());
-  view->step = copy_.step();
-  view->is_complete = is_complete;
-  view_ = std::move(view);
+  now_ = race_->view();
+  now_.step = copy_.step();
+  now_.is_complete = is_complete;
+  publish();
   shown_ = race_->revision();
 }
 

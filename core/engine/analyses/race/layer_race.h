@@ -89,11 +89,10 @@ class LayerRace {
   int revision_ = 0;
 };
 
-class RaceMeasurement {
+/// Shows the finished part of the first race and of one with other layers, else the last complete race.
+class RaceMeasurement : public CopyMeasurement<RaceView> {
  public:
-  /// `model` is the recipe's; the trainer must outlive the measurement.
-  RaceMeasurement(const nlohmann::json& model, Trainer& trainer);
-  ~RaceMeasurement();
+  using CopyMeasurement::CopyMeasurement;
 
   /// Copies weights and settings; `advance` does the work. With `is_part` every layer is shown once it has finished.
   void begin(const RaceConfig& config, bool is_part = false);
@@ -102,21 +101,15 @@ class RaceMeasurement {
   /// Finished share of the work, 0 to 1.
   double share_done() const { return working_ ? race_->share_done() : 1; }
   bool working() const { return working_; }
-  /// Step of the weights in the present or last race; -1 before the first.
-  std::int64_t step() const { return copy_.step(); }
-  /// For the first race and for one with other layers its finished part; else the last complete race.
-  std::shared_ptr<const RaceView> newest() const { return view_; }
 
  private:
   void enter_trained();
   void show(bool is_complete);
 
-  ModelCopy copy_;
   std::unique_ptr<LayerRace> race_;
   bool shows_parts_ = true;  // its layers differ from those of the last race
   int shown_ = 0;            // revision
   bool working_ = false;
-  std::shared_ptr<const RaceView> view_;
 };
 
 }  // namespace afterglow
