@@ -6,7 +6,6 @@
 
 #include "core/engine/analyses/influence/influence_view.h"
 #include "core/engine/analyses/solvers/solver_view.h"
-#include "core/engine/analyses/theory/theory_view.h"
 #include "core/io/error.h"
 #include "core/io/named.h"
 #include "core/io/number_text.h"

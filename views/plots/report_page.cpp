@@ -13,7 +13,6 @@
 #include "core/figure/files/xml_text.h"
 #include "core/io/embedded_text.h"
 #include "core/io/named.h"
-#include "core/io/number_text.h"
 #include "core/recipe/recipe.h"
 #include "views/figures/semantic_colours.h"
 #include "views/plots/plot_kinds.h"

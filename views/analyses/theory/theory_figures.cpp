@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 
-#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
