@@ -303,8 +303,9 @@ bool WindowLoop::change_view_back(const Command& command) {
 
 /// On another thread, because the disk that it opens from and an analysis of the one that it closes may take long.
 void WindowLoop::compare_with(const std::string& word) {
-  if (next_second_.valid()) throw BadInput("the second run is still being opened or closed; try again");
-  auto work = [this, word, old = std::exchange(second_, std::nullopt)]() mutable -> std::optional<SecondRun> {
+  auto work = [this, word, before = std::move(next_second_),
+               old = std::exchange(second_, std::nullopt)]() mutable -> std::optional<SecondRun> {
+    before = {};  // waits, and closes what was still being opened
     old.reset();
     if (word.empty() || !open_second_) return std::nullopt;
     return SecondRun(open_second_(word), word.find('@') != word.npos && !std::filesystem::exists(word));

@@ -42,6 +42,7 @@ class Overlay {
     unite(a_.x.range, b_.x.range);
     unite(a_.y.range, b_.y.range);
     for (const Series& series : b_.series) std::visit(*this, series);
+    if (!is_compared_) return "B is outlined";
     return largest_ > 0 ? "B is outlined, and differs most at " + where_
                         : "B is outlined, and equal where both have values";
   }
@@ -163,6 +164,7 @@ class Overlay {
   void note(double a, double b, const std::string& place, std::optional<double> size = {}) {
     const bool is_log = a_.y.scale == Scale::log && a > 0 && b > 0;
     const double difference = size.value_or(is_log ? std::abs(std::log10(b / a)) : std::abs(b - a));
+    is_compared_ = is_compared_ || std::isfinite(difference);
     if (!std::isfinite(difference) || difference <= largest_) return;
     largest_ = difference;
     where_ = place + ": " + number_text(a, 3) + " → " + number_text(b, 3);
@@ -172,6 +174,7 @@ class Overlay {
   const Figure& b_;
   std::vector<Series> of_a_;                       ///< as they were before those of B were added
   std::vector<std::pair<double, double>> places_;  ///< of B's categories, and where they are drawn
+  bool is_compared_ = false;                       // whether both have a value at one place
   double largest_ = 0;
   std::string where_;
 };

@@ -313,6 +313,19 @@ TEST_F(Causes, NothingSwitchedOffChangesNothingAndABlockCounts) {
   EXPECT_TRUE(std::ranges::any_of(found->parts, [&](const AblatedPart& part) { return part.loss != found->loss; }));
 }
 
+TEST(CausesMemory, AnAblationOfALargeVocabularyHoldsFewLogitsAtOnce) {
+  const auto backend = make_cpu_backend(1);
+  const Recipe recipe = parse_recipe(R"({"name": "wide", "seed": 7, "model": {"d_model": 8, "vocab": 9000, "blocks": [
+    {"mixer": {"kind": "attention", "n_heads": 1}}]}, "task": {"kind": "ids", "vocab": 9000, "length": 64},
+    "training": {"steps": 4, "batch": 2, "warmup": 1, "evaluate_every": 0}})"_json,
+                                     "wide");
+  AnalysedRun run({recipe, std::nullopt}, *backend);
+  const auto found = run.observe(set_of(Analysis::ablation)).ablation;
+  ASSERT_EQ(found->examples, 64);
+  EXPECT_DOUBLE_EQ(found->accuracy, run.trainer().evaluate(64));
+  EXPECT_LT(backend->held_bytes(), std::size_t{400} << 20) << "all logits are 140 MiB, and are held several times";
+}
+
 TEST_F(Causes, LookingDoesNotChangeTheTraining) {
   const std::string before = trainer().checksum();
   for (int piece = 0; piece < 2; ++piece) run_.advance(Analysis::patch);

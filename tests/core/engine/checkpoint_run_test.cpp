@@ -6,8 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/observation/causes_view.h"
-#include "core/engine/session/analysed_run.h"
 #include "core/engine/session/arriving_model.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
@@ -112,17 +110,6 @@ TEST(CheckpointRun, IsNamedByItsRecipe) {
   EXPECT_THROW(TrainingRun(saved.recipe, *backend), Error);
   EXPECT_EQ(make_run(saved, *backend)->trainer().checksum(), start) << "a folder that is open is not opened again";
   fs::rename(made.folder().string() + "_gone", made.folder());
-}
-
-TEST(CheckpointRun, AnAblationOfALargeVocabularyHoldsFewLogitsAtOnce) {
-  const MadeModel made("large_vocabulary", 24, 9000, 1);
-  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  AnalysedRun run(open_saved_run(made.folder()), *backend);
-  const auto found = run.observe(set_of(Analysis::ablation)).ablation;
-  ASSERT_EQ(found->examples, 64);
-  EXPECT_DOUBLE_EQ(found->accuracy, run.trainer().evaluate(64));
-  EXPECT_LT(backend->held_bytes(), std::size_t{400} << 20)
-      << "all logits at once are 140 MiB, and are held several times";
 }
 
 TEST(CheckpointRun, HoldsItsWeightsAloneUntilItTrains) {

@@ -39,6 +39,8 @@ TEST(Overlay, CurvesOfBAreOutlinedAndTheSubtitleNamesTheLargestDifference) {
   EXPECT_THAT(both.heading, HasSubstr("B: tiny, step 9"));
   EXPECT_THAT(over(curve({5, 4, 3}), curve({5, 4, 3})).subtitle,
               StartsWith("B is outlined, and equal where both have values · tiny"));
+  EXPECT_THAT(over(figure_with(Line{"loss"}), curve({5, 4, 3})).subtitle, StartsWith("B is outlined · tiny"))
+      << "A has no values";
 }
 
 TEST(Overlay, ADecadeCountsOnALogarithmicAxis) {

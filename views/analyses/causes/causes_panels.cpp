@@ -186,6 +186,7 @@ double draw_grid_chips(Frame& frame, double right, const Rect& row) {
   const PlotKind& kind = *find_plot_kind("patch");
   const std::vector<Figure>& figures = frame.figures.figures(kind, frame.observation, frame.state.selection);
   for (std::size_t i = figures.size(); i-- > 0;) {
+    if (figures[i].title.starts_with("B")) continue;  // of a comparison; "all plots" has them
     const bool is_on = frame.state.figure_of("patch") == static_cast<int>(i);
     const std::string name = figures[i].id.substr(figures[i].id.find('_') + 1);
     right = command_chip(frame, {"show", {{"panel", "patch"}, {"figure", is_on ? -1 : static_cast<std::int64_t>(i)}}},
