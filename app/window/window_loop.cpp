@@ -455,7 +455,8 @@ void WindowLoop::follow_presenter() {
 /// A frame is due when the words about the line to the session change.
 void WindowLoop::follow_line() {
   const LineState line = source_->line();
-  std::string words = line.host;
+  constexpr std::size_t longest = 30;  // bytes of its name, so that the numbers after it have room
+  std::string words = file_name_of(line.host, longest) + (line.host.size() > longest ? "…" : "");
   if (line.round_trip > 0)
     words += " · " + number_text(1000 * line.round_trip, 2) + " ms · " +
              bytes_text(static_cast<std::int64_t>(line.bytes_per_second)) + "/s";

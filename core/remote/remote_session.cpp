@@ -65,8 +65,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Throws Error(failure) with its own words when it has ended.
-  void require_open() {
+  /// Throws Error(failure) with its own words when it has ended; with advice where it may be missing.
+  void require_open(bool may_be_missing) {
     char piece[512];
     for (ssize_t size = 0; (size = ::read(complaints_.get(), piece, sizeof piece)) > 0;)
       said_.append(piece, static_cast<std::size_t>(size));
@@ -74,9 +74,11 @@ class Connection {
     if (line->is_open()) return;
     std::string_view words = trimmed(said_).empty() ? trimmed(line->preamble()) : trimmed(said_);
     words = words.substr(words.find_last_of('\n') + 1);
-    throw Error(ExitCode::failure,
-                "no session answers" + (words.empty() ? "" : ": " + terminal_text(words)) +
-                    "; the same version of afterglow must be there, on the PATH of a shell without a terminal");
+    throw Error(
+        ExitCode::failure,
+        "no session answers" + (words.empty() ? "" : ": " + terminal_text(words)) +
+            (may_be_missing ? "; the same version of afterglow must be there, on the PATH of a shell without a terminal"
+                            : ""));
   }
 
   std::optional<FramedLine> line;
@@ -133,8 +135,8 @@ class RemoteSession final : public ObservationSource {
   }
   std::vector<std::string> paths(const std::string& beginning) override {
     const std::lock_guard lock(mutex_);
-    sought_ = beginning;
-    return found_.beginning == beginning ? found_.paths : std::vector<std::string>();
+    sought_ = beginning.empty() ? "./" : beginning;  // an empty one asks for none
+    return found_.beginning == sought_ ? found_.paths : std::vector<std::string>();
   }
 
  private:
@@ -196,6 +198,7 @@ class RemoteSession final : public ObservationSource {
     const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
     if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
     was_running_ = newest_->running || asked_to_run_;
+    speed_limit_ = newest_->speed_limit;
     options_.hello.recipe = newest_->recipe;
     options_.hello.path.clear();
   }
@@ -251,7 +254,7 @@ class RemoteSession final : public ObservationSource {
       heard_at_ = line_clock();
       std::visit([this](const auto& answer) { take(answer); }, decode_answer(*message, connection_->parts));
     }
-    connection_->require_open();
+    connection_->require_open(revision_ == 0);
     if (line_clock() - heard_at_ > most_silence)
       throw Error(ExitCode::failure, "nothing comes from " + options_.host + " any more");
   }
@@ -286,6 +289,7 @@ class RemoteSession final : public ObservationSource {
     newest_ = with_bulk(sight.now);
     has_seen_ = true;
     if (resumes_ && newest_->rebuilds_to < 0 && !newest_->recipe.empty()) {
+      if (speed_limit_ > 0) queue_.push_back({"speed", {{"to", speed_limit_}}});
       if (!newest_->running) queue_.push_back({"run"});
       asked_to_run_ = !newest_->running;
       resumes_ = false;
@@ -370,6 +374,7 @@ class RemoteSession final : public ObservationSource {
   std::uint64_t sent_ = 0, pinged_bytes_ = 0;
   AnalysisSet told_ = 0;  // the analyses that the session knows of
   double pinged_at_ = 0, heard_at_ = 0;
+  double speed_limit_ = 0;                                           // of the session before, which no recipe has
   bool is_welcome_ = false, is_refused_ = false, has_seen_ = false;  // an observation of this line
   bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
   bool asked_to_run_ = false;                   // and has not been seen running since

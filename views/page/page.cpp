@@ -159,8 +159,11 @@ void draw_lost_line(Frame& frame) {
   canvas.fill_rect(all, 0, veil);
   const double width = std::min(frame.px(640), 0.8 * all.width), row = frame.px(22);
   const auto lines = wrapped_text(canvas, frame.state.line.problem, width, frame.px(title_size), FontFace::regular, 6);
-  text_lines(frame.look, canvas, {(all.width - width) / 2, 0.4 * all.height, width, 6 * row}, lines, row,
-             {title_size, FontFace::regular, theme.warning, Anchor::start});
+  const Rect box{(all.width - width) / 2, 0.4 * all.height, width, row * static_cast<double>(lines.size())};
+  const double margin = frame.px(16);
+  canvas.fill_rect({box.x - margin, box.y - margin, width + 2 * margin, box.height + 2 * margin}, frame.px(8),
+                   theme.raised);
+  text_lines(frame.look, canvas, box, lines, row, {title_size, FontFace::regular, theme.warning, Anchor::start});
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ Observation made_up(int first = 0) {
   stream.made = first;
   Observation now;
   travel(stream, now);
+  now.stop_when = "loss < " + std::to_string(++stream.made);
   return now;
 }
 
