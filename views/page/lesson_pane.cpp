@@ -217,12 +217,15 @@ void draw_shown(const Frame& frame, Column& column) {
   const Asked question = asked(pane);
   if (!plan_of(pane).shown || question == Asked::not_yet) return;
   const auto& [name, caption] = *plan_of(pane).shown;
-  const std::string now = pane.shown ? large_text(name, *pane.shown) : "?",
-                    before = pane.shown_before ? large_text(name, *pane.shown_before) : now;
-  const bool is_open = question == Asked::now || question == Asked::answered;
-  const bool is_one = !pane.shown || (before == now && question != Asked::decided);
+  std::string words = "?";  // until it is measured
+  if (pane.shown && pane.shown_before) {
+    const std::string before = large_text(name, *pane.shown_before), now = large_text(name, *pane.shown);
+    const bool is_open = question == Asked::now || question == Asked::answered;
+    const bool is_one = before == now && question != Asked::decided;
+    words = is_open ? before + " → ?" : is_one ? now : before + " → " + now;
+  }
   column.gap(6);
-  column.large(is_one ? now : is_open ? before + " → ?" : before + " → " + now, frame.look.theme->text);
+  column.large(words, frame.look.theme->text);
   column.text(lesson_phrase(caption, FontFace::regular), 0.85, frame.look.theme->dim);
 }
 

@@ -170,8 +170,8 @@ double draw_intro(Frame& frame, const Rect& area) {
                             "Closes this; the command \"hints\" shows it again");
   x = command_button(frame, gap(x), row, {"lesson", {}}, std::to_string(shipped_lessons().size() - 1) + " lessons",
                      Icon::none, ButtonKind::normal, "Lists the lessons  Ctrl O");
-  x = command_button(frame, gap(x), row, {"lesson", {{"open", "tour"}}}, "Take the tour · 2 min", Icon::none,
-                     ButtonKind::primary, "A memory learns, you change it, time runs backwards");
+  x = command_button(frame, gap(x), row, {"lesson", {{"open", "tour"}}}, "Take the tour", Icon::none,
+                     ButtonKind::primary, "Two minutes: a memory learns, you change it, time runs backwards");
   static const std::string sentence = nlohmann::json::parse(page_texts()[1].json)["intro"];
   const double room = x - row.x - frame.px(12), size = 16, line = frame.px(1.25 * size);
   const auto lines = wrapped_text(canvas, sentence, room, frame.px(size), FontFace::semibold, 2);
