@@ -153,7 +153,7 @@ void InterventionRunner::forget() {
 }
 
 Example InterventionRunner::sequence_of(const InspectionSetup& setup) const {
-  return inspected_example(setup, trainer_->task(), trainer_->seed(), trainer_->model().vocab());
+  return inspected_example(setup, *trainer_);
 }
 
 InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions,

@@ -28,9 +28,10 @@ std::unique_ptr<Task> other_task(const InspectionSetup& setup, const Task& own, 
 
 }  // namespace
 
-Example inspected_example(const InspectionSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab) {
-  const std::unique_ptr<Task> other = other_task(setup, own, vocab);
-  Example example = (other ? *other : own).example(seed, setup.index, Split::held_out);
+Example inspected_example(const InspectionSetup& setup, const Trainer& trainer) {
+  const std::int64_t vocab = trainer.model().vocab();
+  const std::unique_ptr<Task> other = other_task(setup, trainer.task(), vocab);
+  Example example = (other ? *other : trainer.task()).example(trainer.seed(), setup.index, Split::held_out);
   if (setup.tokens.empty()) return example;
   if (setup.tokens.size() != example.tokens.size())
     throw BadInput("an inspected sequence of this task has ", example.tokens.size(), " tokens, not ",

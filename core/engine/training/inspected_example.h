@@ -12,9 +12,9 @@ namespace afterglow {
 /// For sequences of another task than the run's.
 constexpr int max_inspected_tokens = 512;
 
-/// The sequence that a setup describes, of the run's task or of the setup's. Throws Error(bad_input) for tokens outside
-/// the vocabulary or a wrong length.
-Example inspected_example(const InspectionSetup& setup, const Task& own, std::uint64_t seed, std::int64_t vocab);
+/// The sequence that a setup describes, of the trainer's task or of the setup's. Throws Error(bad_input) for tokens
+/// outside the vocabulary or a wrong length.
+Example inspected_example(const InspectionSetup& setup, const Trainer& trainer);
 
 /// Its tokens and context [1,T] on a tape, until that begins anew.
 struct UploadedExample {

@@ -190,7 +190,7 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Ins
                         const Spectra* numbered) {
   if (trainer.parameters().count() > max_weights)
     throw BadInput("surgery reads the model in float64, with at most 100 million weights; this one is larger");
-  const Example example = inspected_example(surgery, trainer.task(), trainer.seed(), trainer.model().vocab());
+  const Example example = inspected_example(surgery, trainer);
   SequenceReader reader(trainer, model, example);
   ParameterStore& store = trainer.parameters();
   Weights before;

@@ -31,8 +31,7 @@ class Causes : public testing::Test {
   }
   Trainer& trainer() { return run_.trainer(); }
   SequencePair pair(const InspectionSetup& setup = {}) {
-    return pair_of(setup, inspected_example(setup, trainer().task(), trainer().seed(), trainer().model().vocab()),
-                   trainer().task());
+    return pair_of(setup, inspected_example(setup, trainer()), trainer().task());
   }
   HookPasses passes() { return {trainer().model(), trainer().evaluation_tape(), trainer().dtype()}; }
   static std::vector<double> patched_together(HookPasses& all, const SequencePair& pair, std::size_t branch,

@@ -69,8 +69,7 @@ LogitLensView measure_logit_lens(Trainer& trainer, const InspectionSetup& setup)
   Tape& tape = trainer.evaluation_tape();
   LogitLensView view;
   view.step = trainer.finished_steps();
-  SequencePair pair =
-      pair_of(setup, inspected_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
+  SequencePair pair = pair_of(setup, inspected_example(setup, trainer), trainer.task());
   HookPasses passes(model, tape, trainer.dtype());
   passes.read_clean(pair);
   view.pair = view_of(pair, passes.clean_logits(), passes.corrupted_logits(), trainer.task());

@@ -104,8 +104,7 @@ void PatchMeasurement::add_memory_rows() {
 void PatchMeasurement::begin(const InspectionSetup& setup) {
   copy_.take();
   Trainer& trainer = copy_.trainer();
-  const Example clean = inspected_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
-  pair_ = pair_of(setup, clean, trainer.task());
+  pair_ = pair_of(setup, inspected_example(setup, trainer), trainer.task());
   places_.read(pair_);
   slopes_.read(pair_);
   unpatched_.clear();

@@ -44,7 +44,7 @@ class ReadoutMeasurement : public CopyMeasurement<ReadoutView> {
   void begin(const InspectionSetup& setup, int layer) {
     copy_.take();
     Trainer& trainer = copy_.trainer();
-    const Example clean = inspected_example(setup, trainer.task(), trainer.seed(), copy_.model().vocab());
+    const Example clean = inspected_example(setup, trainer);
     now_ = {};
     now_.step = copy_.step();
     now_.layer = layer_with_memory(trainer, layer);

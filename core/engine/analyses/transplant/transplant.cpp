@@ -45,8 +45,7 @@ TransplantView measure_transplant(Trainer& trainer, const InspectionSetup& setup
   view.choice = setup.transplant;
   view.layer = layer_with_memory(trainer, setup.transplant.layer);
   if (view.layer < 0) return view;
-  SequencePair pair =
-      pair_of(setup, inspected_example(setup, trainer.task(), trainer.seed(), model.vocab()), trainer.task());
+  SequencePair pair = pair_of(setup, inspected_example(setup, trainer), trainer.task());
   view.token = setup.transplant.token >= 0 ? std::min(setup.transplant.token, pair.asked) : std::max(0, pair.asked - 1);
   const auto branch = static_cast<std::size_t>(trainer.parts()[static_cast<std::size_t>(view.layer)].branch);
   view.heads = std::max(1, static_cast<int>(model.branches()[branch].layer->heads()));
