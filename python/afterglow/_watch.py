@@ -79,7 +79,7 @@ class Watch:
         began = time.perf_counter()
         self._began = self._began or began
         self.step = self.step + 1 if step is None else int(step)
-        line = {"step": self.step, **{name: float(plain(value)) for name, value in numbers.items()}}
+        line: dict[str, Any] = {"step": self.step, **{name: _number(value) for name, value in numbers.items()}}
         matrices: dict[str, np.ndarray] = {}
         if self.step % self.every == 0 and self.step != self._saved:
             self._saved = self.step
@@ -145,7 +145,8 @@ class Watch:
             self._is_new = False
             call("info", place)  # says why, if Afterglow cannot open this family
 
-    def _append(self, line: dict[str, float], matrices: Mapping[str, np.ndarray]) -> None:
+    def _append(self, line: dict[str, Any], matrices: Mapping[str, np.ndarray]) -> None:
+        line = {name: float(value().item()) if callable(value) else value for name, value in line.items()}
         for name, matrix in matrices.items():
             line.update(_numbers_of(name, matrix))
         finite = {name: value if np.isfinite(value) else None for name, value in line.items()}
@@ -228,6 +229,11 @@ def _config_of(model: Any, config: Mapping[str, Any] | None) -> dict[str, Any] |
     given: Any = config if config is not None else getattr(model, "config", None)
     given = given.to_dict() if hasattr(given, "to_dict") else given
     return dict(given) if isinstance(given, Mapping) else None
+
+
+def _number(value: Any) -> float | Callable[[], np.ndarray]:
+    """A number; of a tensor on a GPU a function that waits for it, so that the training itself need not."""
+    return _copied(value) if getattr(value, "is_cuda", False) else float(plain(value))
 
 
 def _copied(value: Any) -> Callable[[], np.ndarray]:

@@ -94,6 +94,16 @@ def test_a_slow_disk_skips_states_and_a_full_one_ends_nothing(module: Module, tm
     assert "continued" in capsys.readouterr().err
 
 
+def test_a_number_on_a_gpu_is_waited_for_by_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_computed = threading.Event()
+    monkeypatch.setattr("afterglow._watch._copied", lambda _: lambda: (is_computed.wait(), np.float32(2.5))[1])
+    w = afterglow.watch(folder=tmp_path, every=2, states={"A": lambda: np.eye(2)})
+    w.log(loss=types.SimpleNamespace(is_cuda=True), rate=0.5)
+    is_computed.set()
+    w.close()
+    assert json.loads((tmp_path / "log.jsonl").read_text("utf-8")) == {"step": 1, "loss": 2.5, "rate": 0.5}
+
+
 def test_matrices_of_any_model_become_curves(tmp_path: Path) -> None:
     matrix = np.diag([4.0, 2.0, 1.0])
     with afterglow.watch(folder=tmp_path, every=2, states={"A": lambda: matrix}) as w:
