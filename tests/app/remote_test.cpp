@@ -292,6 +292,7 @@ double number_of(const char* name, double usual) {
 
 struct Speed {
   double pictures = 0, steps = 0, unwatched = 0, bytes = 0, answer = 0, round_trip = 0;
+  double longest = 0;  // call of the window
 };
 
 using Clock = std::chrono::steady_clock;
@@ -341,9 +342,11 @@ Speed speed_of(ObservationSource& source, AnalysisSet analyses) {
     std::this_thread::sleep_for(std::chrono::milliseconds(4));
     if (source.revision() == revision) continue;
     revision = source.revision();
+    const auto asked = Clock::now();
     source.observe();
-    ++speed.pictures;
     speed.bytes = std::max(speed.bytes, source.line().bytes_per_second);
+    speed.longest = std::max(speed.longest, seconds_since(asked));
+    ++speed.pictures;
   }
   speed.steps = static_cast<double>(source.observe()->step - first) / seconds_since(start);
   speed.pictures /= seconds_since(start);
@@ -399,9 +402,10 @@ TEST_F(RemoteProgram, DISABLED_Speed) {
       return median(numbers);
     };
     std::printf(
-        "%-6s %.1f pictures/s, %.2f steps/s, %.2f unwatched, at most %.0f kB/s, round trip %.1f ms, drag %.1f ms\n",
+        "%-6s %.1f pictures/s, %.2f steps/s, %.2f unwatched, at most %.0f kB/s, round trip %.1f ms, drag %.1f ms, "
+        "longest call %.2f ms\n",
         where, of(&Speed::pictures), of(&Speed::steps), of(&Speed::unwatched), of(&Speed::bytes) / 1e3,
-        1e3 * of(&Speed::round_trip), 1e3 * of(&Speed::answer));
+        1e3 * of(&Speed::round_trip), 1e3 * of(&Speed::answer), 1e3 * of(&Speed::longest));
   };
   print("local", here);
   print("remote", there);
