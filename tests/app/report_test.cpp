@@ -73,5 +73,21 @@ TEST_F(ReportProgram, OfAFolderGoesOverItsCheckpoints) {
   EXPECT_THAT(result["steps"], ElementsAre(2, 4));
 }
 
+TEST_F(ReportProgram, RunsInABrowserAsAPageOfALesson) {
+  if (std::system("command -v chromium > /dev/null") != 0) GTEST_SKIP() << "there is no Chromium on this machine";
+  write("own.md",
+        "# Own\nabout: Curves.\n\n## One\nset: preset = few-modes ; seed = 7\nrun: 5 steps\nfocus: training\n"
+        "say: They fall.\n\n## Two\nsay: More.\n");
+  for (const char* what : {"own.json", "own.md"}) {
+    ASSERT_EQ(run(std::string("report ") + what + " -o page.html --states 3 --device cpu --force").code, 0);
+    const ProgramResult page = run_line(
+        "chromium --headless --no-sandbox --disable-gpu --user-data-dir=chromium --dump-dom \"file://$PWD/page.html\"",
+        folder_.path());
+    EXPECT_THAT(page.out, HasSubstr(std::string("class=\"now\">") + (what == std::string("own.md") ? "1<" : "6<")));
+    EXPECT_THAT(page.out, Not(HasSubstr("=\"undefined\""))) << what << ": the script drew what is not there";
+    EXPECT_THAT(page.out, Not(HasSubstr("=\"NaN\""))) << what;
+  }
+}
+
 }  // namespace
 }  // namespace afterglow
