@@ -18,6 +18,7 @@
 #include "core/io/atomic_file.h"
 #include "core/io/child_process.h"
 #include "core/io/error.h"
+#include "core/io/json_file.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
 #include "core/remote/framed_line.h"
@@ -195,12 +196,17 @@ class RemoteSession final : public ObservationSource {
                                        (options_.trains_on ? "training there goes on meanwhile."
                                                            : "a new session then repeats the steps.");
     state_.round_trip = state_.bytes_per_second = 0;
-    const bool is_repeating = resumes_ || newest_->recipe.empty() || newest_->rebuilds_to >= 0;
-    if (is_repeating || newest_->oldest_step > 0 || newest_->folder) return;
-    was_running_ = newest_->running || asked_to_run_;
-    speed_limit_ = newest_->speed_limit;
-    options_.hello.recipe = newest_->recipe;
-    options_.hello.path.clear();
+    if (newest_->recipe.empty() || newest_->oldest_step > 0 || newest_->folder) return;
+    const bool is_repeating = newest_->rebuilds_to >= 0;  // for another window, too
+    was_running_ = resumes_ || (!is_repeating && (newest_->running || asked_to_run_));
+    if (!is_repeating) speed_limit_ = newest_->speed_limit;
+    try {
+      nlohmann::json recipe = parse_json(newest_->recipe, "the run's recipe");
+      if (is_repeating) recipe["shown_step"] = newest_->rebuilds_to;
+      options_.hello.recipe = recipe.dump();
+      options_.hello.path.clear();
+    } catch (const std::exception&) {  // of a broken session: it begins as before
+    }
   }
 
   /// Until the window closes and its commands are sent; throws when the line is lost.

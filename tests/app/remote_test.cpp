@@ -169,6 +169,30 @@ TEST_F(RemoteProgram, NothingIsLostWhenLineOrSessionIsKilled) {
   EXPECT_EQ(run_line(orphans, folder_.path()).out, "0\n");
 }
 
+/// Also when a window that did not begin the run is alone with it, and it is lost again before it has been repeated.
+TEST_F(RemoteProgram, ARunThatIsBeingRepeatedIsNotLost) {
+  RemoteOptions options = through("session --connect");
+  options.hello.recipe.replace(options.hello.recipe.find("\"steps\":40"), 10, "\"steps\":3000");
+  const auto kill_session = [&] {
+    run_line("kill -9 $($AFTERGLOW session --list --json | grep -o '\"process\":[0-9]*' | cut -d: -f2)",
+             folder_.path());
+  };
+  const auto is_at_end = [](const Observation& now) { return now.step == 3000 && !now.running; };
+  auto source = connect_to_remote(options);
+  const std::string recipe = watch(*source, is_at_end)->recipe;
+  options.hello.recipe = find_preset("tiny").text;
+  for (int i = 0; i < 3; ++i) {
+    kill_session();
+    watch(*source, [](const Observation& now) { return now.rebuilds_to >= 0 && now.step > 0; });
+    source.reset();
+    source = connect_to_remote(options);
+    watch(*source, [](const Observation& now) { return now.step > 0; });
+  }
+  kill_session();
+  watch(*source, [](const Observation& now) { return now.rebuilds_to >= 0; });
+  EXPECT_EQ(watch(*source, is_at_end)->recipe, recipe);
+}
+
 /// Each line breaks down with noise in a message, the later ones after more bytes of one direction, so that one of them
 /// carries the whole first picture; `dd`, because `head` keeps what it has read.
 TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
