@@ -155,7 +155,9 @@ class Overlay {
       to.mode = from.mode;
       to.id = named_b(from.id);
       drawn.trails.push_back({{from.x, to.x}, {from.y, to.y}, from.ink});
-      const auto number = [&](const ScatterPoint& dot) { return a_.equal_aspect ? std::hypot(dot.x, dot.y) : dot.y; };
+      const auto number = [&](const ScatterPoint& dot) {
+        return a_.equal_aspect ? std::hypot(dot.x, dot.y) : from.presence == 0 ? dot.x : dot.y;
+      };
       note(number(from), number(to), from.id, distance);
     }
   }
@@ -213,7 +215,8 @@ HeatMap difference_of(const HeatMap& a, const HeatMap& b) {
 void share_colours(HeatMap& a, HeatMap& b) {
   if (!is_same(a.value, b.value) || a.value.scale != b.value.scale) return;
   const Range of_a = color_range(a, {}), of_b = color_range(b, {});
-  a.value.range = b.value.range = Range{std::min(of_a.low, of_b.low), std::max(of_a.high, of_b.high)};
+  a.value.range = Range{std::min(of_a.low, of_b.low), std::max(of_a.high, of_b.high)};
+  b.value = a.value;
 }
 
 /// Adds a figure after all of A's; `found` begins its subtitle.

@@ -133,6 +133,7 @@ TEST(Overlay, OfBarsToTheRightTheEndsOfBAreDotsAndOtherRowsStandInAFigureOfTheir
   EXPECT_EQ(end.x, 0.6);
   EXPECT_EQ(end.presence, 1);
   EXPECT_GT(end.radius, 2);
+  EXPECT_THAT(both.subtitle, StartsWith("B is outlined, and differs most at mode 1: 0.3 → 0.6"));
   b.y.ticks = {{0, "mode 2"}};
   const auto figures = overlaid_figures({a}, {b}, "b", "");
   ASSERT_EQ(figures.size(), 2u);
