@@ -91,15 +91,15 @@ void draw_strip(Frame& frame, const PairView& pair, bool is_clean, const Rect& r
   }
 }
 
-/// Above the grid: a sentence about its brightest cell, or the cell under the pointer; where two lines are too short,
-/// what stands before its colon.
+/// Above the grid: a sentence about its brightest cell, of which two lines that are too short show what stands before
+/// its colon; or the cell under the pointer.
 void draw_patch_sentence(const Frame& frame, const std::string& text, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const auto wrapped = [&](const std::string& words) {
     return wrapped_text(canvas, words, area.width, frame.px(body_size), FontFace::regular, 2);
   };
   std::vector<std::string> lines = wrapped(text);
-  const std::size_t colon = text.find(": ");
+  const std::size_t colon = text.find(": with ");
   if (colon != std::string::npos && lines.back().ends_with("…")) lines = wrapped(text.substr(0, colon) + ".");
   text_lines(frame.look, canvas, area, lines, frame.px(sentence_line),
              {body_size, FontFace::regular, frame.look.theme->text, Anchor::start});
