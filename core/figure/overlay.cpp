@@ -103,9 +103,15 @@ class Overlay {
     return drawn;
   }
 
-  /// Gives B's categories the places of A's of the same name, and new places at the end.
+  /// Gives the categories of B's bars the places of A's of the same name, and new places at the end. Other ticks are
+  /// numbers or tokens: those of the longer axis stay.
   void unite_ticks() {
     if (a_.x.ticks.empty()) return;
+    const auto are_bars = [](const Series& series) { return std::holds_alternative<Bars>(series); };
+    if (std::ranges::none_of(b_.series, are_bars)) {
+      if (a_.x.range && b_.x.range && b_.x.range->high > a_.x.range->high) a_.x.ticks = b_.x.ticks;
+      return;
+    }
     for (const AxisTick& tick : b_.x.ticks) {
       const auto same = std::ranges::find(a_.x.ticks, tick.label, &AxisTick::label);
       const bool is_new = same == a_.x.ticks.end();

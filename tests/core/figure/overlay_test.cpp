@@ -128,7 +128,12 @@ TEST(Overlay, OfBarsToTheRightTheEndsOfBAreDotsAndOtherRowsStandInAFigureOfTheir
   a.x.range = Range{0, 0.4};
   b.x.range = Range{0, 0.7};
   std::get<Scatter>(b.series[0]).points[0].x = 0.6;
+  a.x.ticks = {{0, "0"}, {0.4, "0.4"}};
+  b.x.ticks = {{0, "0"}, {0.7, "0.7"}};
   const Figure both = over(a, b);
+  ASSERT_EQ(both.x.ticks.size(), 2u) << "numbers are no categories";
+  EXPECT_EQ(both.x.ticks[1].at, 0.7);
+  EXPECT_EQ(over(b, a).x.ticks[1].at, 0.7);
   const ScatterPoint& end = std::get<Scatter>(both.series[1]).points[0];
   EXPECT_EQ(end.x, 0.6);
   EXPECT_EQ(end.presence, 1);
