@@ -1,6 +1,8 @@
 // Views are small values, so each change stores the whole view before and after it.
 #include "app/window/view_history.h"
 
+#include <utility>
+
 namespace afterglow {
 
 ViewHistory::View ViewHistory::view_of(const PageState& page) {
@@ -23,11 +25,13 @@ void ViewHistory::show(const View& view) {
 
 void ViewHistory::watch(bool is_held, double time, std::uint64_t sent) {
   constexpr double one_gesture = 0.6;  // seconds
-  if (is_held) return;
+  if (is_held) return void(was_held_ = true);
+  const std::uint64_t at = std::exchange(was_held_, false) ? rested_ : sent;
+  rested_ = sent;
   const View now = view_of(*page_);
   if (last_ && !(*last_ == now)) {
-    if (time - changed_ >= one_gesture || journal_.now != sent) journal_.end_gesture();
-    journal_.now = sent;
+    if (time - changed_ >= one_gesture || journal_.now != at) journal_.end_gesture();
+    journal_.now = at;
     changed_ = time;
     const auto change = [this, before = *last_, now]() -> Journal::Undo {
       show(now);

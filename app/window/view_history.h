@@ -15,7 +15,8 @@ class ViewHistory {
   /// `page` must outlive the history.
   explicit ViewHistory(PageState& page) : page_(&page) {}
   /// Compares the page after the commands of a frame with the last view. A difference is a change, once no mouse button
-  /// is held; changes within a short time, with no command to the engine in between, are one. `sent`: the number of
+  /// is held; changes within a short time, with no command to the engine in between, are one. What a gesture of the
+  /// mouse does to the run, as by dragging a mode, is undone before what it does to the view. `sent`: the number of
   /// commands sent to the engine.
   void watch(bool is_held, double time, std::uint64_t sent);
   /// The page has changed by itself, for a run that was opened: there is nothing to undo.
@@ -43,7 +44,9 @@ class ViewHistory {
   PageState* page_;
   std::optional<View> last_;
   Journal journal_;
-  double changed_ = 0;  // time of the last change
+  double changed_ = 0;        // time of the last change
+  bool was_held_ = false;     // a mouse button, in the last frame
+  std::uint64_t rested_ = 0;  // commands sent in the last frame without a mouse button
 };
 
 }  // namespace afterglow

@@ -66,6 +66,18 @@ TEST_F(ViewHistoryTest, ChangesOfTheRunKeepTheirPlaceBetween) {
   EXPECT_EQ(page.selection.head, 2);
 }
 
+TEST_F(ViewHistoryTest, WhatAGestureDoesToTheRunIsTakenBackBeforeWhatItDoesToTheView) {
+  history.watch(true, time += 5, sent);
+  page.selection.mode = 4;  // a dragged mode is chosen for its readout
+  change_run();
+  rest();
+  EXPECT_FALSE(undo()) << "the drag";
+  EXPECT_EQ(page.selection.mode, 4);
+  run.undo.reset();
+  EXPECT_TRUE(undo());
+  EXPECT_EQ(page.selection.mode, -1);
+}
+
 TEST_F(ViewHistoryTest, ChangesThatTheRunHasForgottenAreNotWaitedFor) {
   page.selection.head = 1;
   rest();
