@@ -180,16 +180,19 @@ TEST_F(RemoteProgram, ARunThatIsBeingRepeatedIsNotLost) {
   const auto is_at_end = [](const Observation& now) { return now.step == 3000 && !now.running; };
   auto source = connect_to_remote(options);
   const std::string recipe = watch(*source, is_at_end)->recipe;
+  const auto has_begun_again = [&](const Observation& now) {
+    return source->line().said.find("had ended") != std::string::npos && now.rebuilds_to >= 0;
+  };
   options.hello.recipe = find_preset("tiny").text;
   for (int i = 0; i < 3; ++i) {
     kill_session();
-    watch(*source, [](const Observation& now) { return now.rebuilds_to >= 0 && now.step > 0; });
+    watch(*source, has_begun_again);
     source.reset();
     source = connect_to_remote(options);
     watch(*source, [](const Observation& now) { return now.step > 0; });
   }
   kill_session();
-  watch(*source, [](const Observation& now) { return now.rebuilds_to >= 0; });
+  watch(*source, has_begun_again);
   EXPECT_EQ(watch(*source, is_at_end)->recipe, recipe);
 }
 
