@@ -42,7 +42,7 @@ class Overlay {
     unite(a_.x.range, b_.x.range);
     unite(a_.y.range, b_.y.range);
     for (const Series& series : b_.series) std::visit(*this, series);
-    if (!is_compared_) return "B is outlined";
+    if (largest_ < 0) return "B is outlined";  // at no place both have values
     return largest_ > 0 ? "B is outlined, and differs most at " + where_
                         : "B is outlined, and equal where both have values";
   }
@@ -74,10 +74,7 @@ class Overlay {
       point.ring = false;
       point.label.clear();
       point.mode = {};
-      if (point.presence == 0) {  // of a bar to the right, whose line is not drawn again
-        point.radius = bar_end;
-        point.presence = 1;
-      }
+      if (point.presence == 0) point.radius = bar_end, point.presence = 1;  // of a bar, whose line is not drawn again
     }
     if (const Scatter* other = counterpart(scatter)) match(*other, scatter, drawn);
   }
@@ -106,12 +103,9 @@ class Overlay {
   /// Gives the categories of B's bars the places of A's of the same name, and new places at the end. Other ticks are
   /// numbers or tokens: those of the longer axis stay.
   void unite_ticks() {
-    if (a_.x.ticks.empty()) return;
-    const auto are_bars = [](const Series& series) { return std::holds_alternative<Bars>(series); };
-    if (std::ranges::none_of(b_.series, are_bars)) {
-      if (a_.x.range && b_.x.range && b_.x.range->high > a_.x.range->high) a_.x.ticks = b_.x.ticks;
-      return;
-    }
+    const bool has_bars = std::ranges::any_of(b_.series, [](auto& one) { return std::holds_alternative<Bars>(one); });
+    if (!has_bars && a_.x.range && b_.x.range && b_.x.range->high > a_.x.range->high) a_.x.ticks = b_.x.ticks;
+    if (!has_bars || a_.x.ticks.empty()) return;
     for (const AxisTick& tick : b_.x.ticks) {
       const auto same = std::ranges::find(a_.x.ticks, tick.label, &AxisTick::label);
       const bool is_new = same == a_.x.ticks.end();
@@ -172,7 +166,6 @@ class Overlay {
   void note(double a, double b, const std::string& place, std::optional<double> size = {}) {
     const bool is_log = a_.y.scale == Scale::log && a > 0 && b > 0;
     const double difference = size.value_or(is_log ? std::abs(std::log10(b / a)) : std::abs(b - a));
-    is_compared_ = is_compared_ || std::isfinite(difference);
     if (!std::isfinite(difference) || difference <= largest_) return;
     largest_ = difference;
     where_ = place + ": " + number_text(a, 3) + " → " + number_text(b, 3);
@@ -182,8 +175,7 @@ class Overlay {
   const Figure& b_;
   std::vector<Series> of_a_;                       ///< as they were before those of B were added
   std::vector<std::pair<double, double>> places_;  ///< of B's categories, and where they are drawn
-  bool is_compared_ = false;                       // whether both have a value at one place
-  double largest_ = 0;
+  double largest_ = -1;
   std::string where_;
 };
 
@@ -260,14 +252,9 @@ std::string add_maps(Figure& a, Figure b, std::vector<Figure>& more, bool only_d
   return found;
 }
 
-bool has_same_rows(const Figure& a, const Figure& b) {
-  return std::ranges::equal(a.y.ticks, b.y.ticks, {}, &AxisTick::label, &AxisTick::label);
-}
-
 /// Adds B's figure with the axis of A's; returns the beginning of A's subtitle.
 std::string add_rows(Figure& a, Figure b, std::vector<Figure>& more) {
-  if (is_same(a.x, b.x)) unite(a.x.range, b.x.range);
-  if (is_same(a.x, b.x)) b.x.range = a.x.range;
+  if (is_same(a.x, b.x)) unite(a.x.range, b.x.range), b.x.range = a.x.range;
   add_beside(more, std::move(b), a, "_b", "");
   return "B has other rows and follows";
 }
@@ -282,10 +269,12 @@ std::vector<Figure> overlaid_figures(std::vector<Figure> a, const std::vector<Fi
     const auto same = std::ranges::find(b, figure.id, &Figure::id);
     const Figure* other = same != b.end() ? &*same : a.size() == b.size() ? &b[i] : nullptr;
     const bool are_maps = other && map_of(figure) && map_of(*other);
-    const std::string found = !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
-                              : are_maps ? add_maps(figure, *other, more, only_difference)
-                              : !has_same_rows(figure, *other) ? add_rows(figure, *other, more)
-                                                               : Overlay(figure, *other).draw();
+    const std::string found =
+        !other     ? "A alone: " + (b.empty() ? why_none : "B has nothing like it")
+        : are_maps ? add_maps(figure, *other, more, only_difference)
+        : !std::ranges::equal(figure.y.ticks, other->y.ticks, {}, &AxisTick::label, &AxisTick::label)
+            ? add_rows(figure, *other, more)
+            : Overlay(figure, *other).draw();
     figure.subtitle = joined(found, figure.subtitle);
     figure.heading += " · B: " + b_name;
     if (other) figure.provenance += " · B: " + other->provenance;

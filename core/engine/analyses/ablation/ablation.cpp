@@ -180,8 +180,7 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     tape_.backend().fill(rows.column_range(part.head * width, width), 0.0);
   }
 
-  std::int64_t examples_ = 0, length_ = 0;
-  std::int64_t at_once_ = 0;  ///< sequences of a pass
+  std::int64_t examples_ = 0, length_ = 0, at_once_ = 0;  ///< the last: sequences of a pass
   std::vector<std::int32_t> tokens_, targets_;
   std::vector<std::uint8_t> context_;
   std::shared_ptr<const Spectra> numbered_;
