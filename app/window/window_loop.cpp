@@ -231,13 +231,15 @@ void WindowLoop::refresh_look() {
   const float usual = look_scale(theme, window_.content_scale(), page_.zoom);
   const float scale = page_.presentation.is_on ? std::max(usual, presenting_scale(window_.height())) : usual;
   const double density = window_.density();
-  const std::string key = std::string(theme.name) + " " + std::to_string(scale) + " " + std::to_string(density);
+  const bool is_slide = page_.presentation.is_on;
+  const std::string fonts = (is_slide ? " slides " : " ") + std::to_string(density),
+                    key = std::string(theme.name) + " " + std::to_string(scale) + fonts;
   if (key == look_key_) return;
-  const bool same_fonts = look_.fonts && look_.scale == scale && look_key_.ends_with(std::to_string(density));
+  const bool same_fonts = look_.fonts && look_.scale == scale && look_key_.ends_with(fonts);
   look_key_ = key;
   look_ = Look{&theme, scale, &fonts_};
   if (!same_fonts) {
-    fonts_.bake(*ImGui::GetIO().Fonts, font_files_, scale, static_cast<float>(density));
+    fonts_.bake(*ImGui::GetIO().Fonts, font_files_, scale, static_cast<float>(density), is_slide);
     window_.upload_fonts();
   }
   apply_style(look_);

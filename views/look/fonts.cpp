@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 
 #include "views/look/imgui_compat.h"
 
@@ -103,7 +104,7 @@ FontFiles find_fonts(const std::vector<fs::path>& folders) {
   return files;
 }
 
-void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, float density) {
+void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, float density, bool has_slides) {
   density_ = density;
   atlas.Clear();
   baked_.clear();
@@ -116,20 +117,14 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
     const ImWchar* signs = letters.data();
   };
   // The first one is Dear ImGui's default font.
-  static constexpr std::array sizes{Size{FontFace::regular, 13},
-                                    Size{FontFace::regular, 12},
-                                    Size{FontFace::regular, 11},
-                                    Size{FontFace::semibold, 13},
-                                    Size{FontFace::semibold, 11},
-                                    Size{FontFace::semibold, 15},
-                                    Size{FontFace::mono, 12},
-                                    Size{FontFace::mono, 11},
-                                    Size{FontFace::regular, 8},
-                                    Size{FontFace::mono, 8},  // sizes of scripts
-                                    Size{FontFace::regular, 17},
-                                    Size{FontFace::semibold, 21},  // of slides
-                                    Size{FontFace::semibold, 46, numbers.data()}};
-  for (const Size& size : sizes) {
+  static constexpr std::array sizes{Size{FontFace::regular, 13},  Size{FontFace::regular, 12},
+                                    Size{FontFace::regular, 11},  Size{FontFace::semibold, 13},
+                                    Size{FontFace::semibold, 11}, Size{FontFace::semibold, 15},
+                                    Size{FontFace::mono, 12},     Size{FontFace::mono, 11},
+                                    Size{FontFace::regular, 8},   Size{FontFace::mono, 8},  // sizes of scripts
+                                    Size{FontFace::regular, 17},  // this and the next ones: of slides
+                                    Size{FontFace::semibold, 21}, Size{FontFace::semibold, 46, numbers.data()}};
+  for (const Size& size : std::span(sizes).first(has_slides ? sizes.size() : sizes.size() - 3)) {
     const float em = std::round(size.em * scale * density * 2) / 2;
     auto file = static_cast<std::size_t>(size.face);
     if (ratio[file] <= 0) file = 0;

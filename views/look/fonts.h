@@ -31,8 +31,9 @@ struct FontPick {
 class FontSet {
  public:
   /// Loads the files and fills the atlas. `scale` is window units per layout unit, `density` pixels per window unit.
-  /// The set owns the files' bytes and must outlive the atlas; damaged files count as missing.
-  void bake(ImFontAtlas& atlas, const FontFiles& files, float scale, float density = 1);
+  /// The set owns the files' bytes and must outlive the atlas; damaged files count as missing. Without the sizes of
+  /// slides, which are large, the first picture is there sooner.
+  void bake(ImFontAtlas& atlas, const FontFiles& files, float scale, float density = 1, bool has_slides = true);
   /// `size` is the em in window units.
   FontPick pick(FontFace face, double size) const;
 
