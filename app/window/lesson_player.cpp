@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <span>
 
 #include "app/lessons/lesson_runner.h"
 #include "app/window/commands/window_commands.h"
@@ -53,10 +52,19 @@ void each_side(const std::vector<LessonGoal>& goals, const Visit& visit) {
   }
 }
 
-/// Whether what the number needs belongs to the present moment.
-bool is_current(const Observation& now, const std::string& name) {
-  const AnalysisSet needed = analyses_of_number(name);
-  return (now.current & needed) == needed;
+/// Whether the results of all these belong to the present moment.
+bool are_current(const Observation& now, AnalysisSet needed) { return (now.current & needed) == needed; }
+
+/// Whether what the number needs does.
+bool is_current(const Observation& now, const std::string& name) { return are_current(now, analyses_of_number(name)); }
+
+/// Those of the numbers that an expectation compares; none of another deed.
+AnalysisSet analyses_of(const LessonDeed& deed) {
+  AnalysisSet analyses = 0;
+  if (deed.kind == LessonDeed::Kind::expect)
+    each_side({{read_expectation(*deed.line), ""}},
+              [&](const ConditionSide& side) { analyses |= analyses_of_number(side.name); });
+  return analyses;
 }
 
 /// The numbers at the step's start that goals compare with; false while they are being measured.
@@ -119,12 +127,8 @@ bool is_done(PageState& page, const LessonDeed& deed, const LessonSurroundings& 
     pane.asks = pane.answered == 0;
     return !pane.asks;
   }
-  if (deed.kind == LessonDeed::Kind::expect) {  // what is said next speaks of what is measured now
-    bool is_measured = around.taken >= around.sent();
-    each_side({{read_expectation(*deed.line), ""}},
-              [&](const ConditionSide& side) { is_measured = is_measured && is_current(now, side.name); });
-    return is_measured;
-  }
+  if (deed.kind == LessonDeed::Kind::expect)  // what is said next speaks of what is measured now
+    return around.taken >= around.sent() && are_current(now, analyses_of(deed));
   if (!pane.waits_for) pane.waits_for = around.sent();
   const bool is_at_rest = around.taken >= *pane.waits_for && !now.running && now.rebuilds_to < 0;
   if (!is_at_rest || now.step != deed.step) return false;
@@ -237,11 +241,8 @@ AnalysisSet analyses_of_lesson(const PageState& page) {
   AnalysisSet analyses = 0;
   if (!page.lesson.lesson) return analyses;
   const LessonStepPlan& plan = plan_of(page.lesson);
-  const auto add = [&](const ConditionSide& side) { analyses |= analyses_of_number(side.name); };
-  each_side(plan.goals, add);
-  const auto deeds = std::span(plan.deeds).subspan(page.lesson.deed);
-  if (!deeds.empty() && deeds.front().kind == LessonDeed::Kind::expect)
-    each_side({{read_expectation(*deeds.front().line), ""}}, add);
+  each_side(plan.goals, [&](const ConditionSide& side) { analyses |= analyses_of_number(side.name); });
+  if (page.lesson.deed < plan.deeds.size()) analyses |= analyses_of(plan.deeds[page.lesson.deed]);
   if (plan.shown) analyses |= analyses_of_number(plan.shown->name);
   return analyses;
 }

@@ -38,7 +38,7 @@ Tensor slice(const Tensor& flat, const Parameter& parameter) {
 Parameter* find_shared(std::deque<Parameter>& parameters, std::string_view name) {
   const std::size_t scope = name.find(".shared_weights.");
   if (scope == name.npos) return nullptr;
-  return find_by(parameters, true, [&](const Parameter& p) { return p.name.ends_with(name.substr(scope)); });
+  return find_where(parameters, [&](const Parameter& p) { return p.name.ends_with(name.substr(scope)); });
 }
 
 /// The same numbers whatever the number of threads.

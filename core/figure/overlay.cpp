@@ -74,7 +74,10 @@ class Overlay {
       point.ring = false;
       point.label.clear();
       point.mode = {};
-      if (point.presence == 0) point.radius = bar_end, point.presence = 1;  // of a bar, whose line is not drawn again
+      if (point.presence == 0) {  // of a bar, whose line is not drawn again
+        point.radius = bar_end;
+        point.presence = 1;
+      }
     }
     if (const Scatter* other = counterpart(scatter)) match(*other, scatter, drawn);
   }

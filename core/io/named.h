@@ -18,6 +18,12 @@ auto* find_by(List&& list, const Value& value, Field field) {
   return found == std::ranges::end(list) ? nullptr : &*found;
 }
 
+/// The first entry for which the condition holds; null without one.
+template <class List, class Condition>
+auto* find_where(List&& list, Condition condition) {
+  return find_by(list, true, condition);
+}
+
 /// What the function, or the member, gives for each entry.
 template <class List, class Function>
 auto mapped(const List& list, const Function& function) {

@@ -62,7 +62,7 @@ bool shows(std::string_view kind, LayerTraits any) {
 }
 
 std::string_view first_kind_that_shows(LayerTrait trait) {
-  const LayerKind* found = find_by(layer_kinds(), true, [&](const LayerKind& k) { return k.shows.overlaps(trait); });
+  const LayerKind* found = find_where(layer_kinds(), [&](const LayerKind& k) { return k.shows.overlaps(trait); });
   return found ? std::string_view(found->name) : std::string_view();
 }
 

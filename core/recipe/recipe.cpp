@@ -384,7 +384,7 @@ bool shows(const Preset& preset, LayerTraits any) {
 }
 
 const Preset* first_preset_that_shows(LayerTraits any) {
-  return find_by(presets(), true, [&](const Preset& preset) { return shows(preset, any); });
+  return find_where(presets(), [&](const Preset& preset) { return shows(preset, any); });
 }
 
 }  // namespace afterglow

@@ -122,9 +122,10 @@ void FontSet::bake(ImFontAtlas& atlas, const FontFiles& files, float scale, floa
                                     Size{FontFace::semibold, 11}, Size{FontFace::semibold, 15},
                                     Size{FontFace::mono, 12},     Size{FontFace::mono, 11},
                                     Size{FontFace::regular, 8},   Size{FontFace::mono, 8},  // sizes of scripts
-                                    Size{FontFace::regular, 17},  // this and the next ones: of slides
+                                    Size{FontFace::regular, 17},  // of slides, as the next two
                                     Size{FontFace::semibold, 21}, Size{FontFace::semibold, 46, numbers.data()}};
-  for (const Size& size : std::span(sizes).first(has_slides ? sizes.size() : sizes.size() - 3)) {
+  constexpr std::size_t of_slides = 3;
+  for (const Size& size : std::span(sizes).first(sizes.size() - (has_slides ? 0 : of_slides))) {
     const float em = std::round(size.em * scale * density * 2) / 2;
     auto file = static_cast<std::size_t>(size.face);
     if (ratio[file] <= 0) file = 0;

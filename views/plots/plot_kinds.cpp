@@ -60,8 +60,8 @@ std::string why_not(const PlotKind& kind) {
 }
 
 const PlotKind* find_plot_kind(std::string_view id) {
-  return find_by(plot_kinds(), true,
-                 [&](const PlotKind& kind) { return kind.id == id || (!id.empty() && kind.former_id == id); });
+  return find_where(plot_kinds(),
+                    [&](const PlotKind& kind) { return kind.id == id || (!id.empty() && kind.former_id == id); });
 }
 
 std::string_view present_id(std::string_view name) {

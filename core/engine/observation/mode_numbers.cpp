@@ -13,7 +13,7 @@ namespace afterglow {
 
 const HeadSpectrum* find_head(const Spectra* spectra, int layer, int head) {
   const auto is_it = [&](const HeadSpectrum& one) { return one.layer == layer && one.head == head; };
-  return spectra == nullptr ? nullptr : find_by(spectra->heads, true, is_it);
+  return spectra == nullptr ? nullptr : find_where(spectra->heads, is_it);
 }
 
 NumberedModes numbered_modes(const Spectra* spectra, int layer, int head) {

@@ -407,7 +407,7 @@ std::vector<NamedNumber> numbers_of(const Observation& observation) {
 }
 
 const NumberFamily* family_of(std::string_view name) {
-  return find_by(number_families(), true, [word = first_word(name)](const NumberFamily& family) {
+  return find_where(number_families(), [word = first_word(name)](const NumberFamily& family) {
     return std::ranges::count(family.words, word) > 0;
   });
 }

@@ -22,7 +22,7 @@ std::size_t index_of(Analysis analysis) {
 
 const AnalysisSettings* find_settings(std::string_view command) {
   const auto sets = [&](const AnalysisInfo& row) { return row.settings.choose && row.settings.command == command; };
-  const AnalysisInfo* row = find_by(analysis_table(), true, sets);
+  const AnalysisInfo* row = find_where(analysis_table(), sets);
   return row ? &row->settings : nullptr;
 }
 

@@ -244,7 +244,7 @@ std::vector<Figure> ablation_figures(const Observation& observation, const Selec
 
 const AblatedPart* most_needed_mode(const AblationView* view, const HeadSpectrum& head, int mode) {
   if (!view) return nullptr;
-  return find_by(view->parts, true, [&](const AblatedPart& one) {
+  return find_where(view->parts, [&](const AblatedPart& one) {
     return one.sort == "mode" && one.layer == head.layer && one.head == head.head && (mode < 0 || one.mode == mode);
   });
 }

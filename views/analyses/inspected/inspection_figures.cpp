@@ -130,7 +130,7 @@ double probability_limit(double largest) {
 
 const InspectedHead* inspected_head(const Observation& observation, const HeadSpectrum& head) {
   if (!observation.inspected) return nullptr;
-  return find_by(observation.inspected->heads, true, [&](const InspectedHead& one) {
+  return find_where(observation.inspected->heads, [&](const InspectedHead& one) {
     return one.spectrum.layer == head.layer && one.spectrum.head == head.head;
   });
 }
