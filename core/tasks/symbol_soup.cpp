@@ -1,6 +1,9 @@
 // `symbolsoup`: classify the styles of two blocks of letters between blocks of noise (Sessa, section 5.1.1).
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <numeric>
+#include <span>
 
 #include "core/tasks/suite.h"
 
@@ -11,12 +14,40 @@ constexpr int letters = 16, first_family = 4, second_family = 5, motif_length = 
 constexpr int part_begins = 1, part_ends = 2, asks = 3;  // the paper's <sep1>, <sep2>, <sep>
 constexpr int first_letter = 4, first_label = first_letter + letters;
 constexpr int labels = first_family * second_family;
+using Weights = std::array<int, letters>;
 
-// How a style writes: favourite letters in falling order, a favourite successor of each letter, a motif.
+// How a style writes: favourite letters in falling order; in the short form a favourite successor of each letter and a
+// motif; in the published form weights of the motifs, which are the pieces of 3, of 4 and of 5 letters of the alphabet.
 struct Style {
   std::vector<int> favourites, successors;
   std::array<int, motif_length> motif{};
+  Weights rank{};  // of each letter among the favourites
+  std::vector<int> pieces{};
 };
+
+// In the authors' generator four favourites are primary letters and four secondary ones: these weigh more, and a motif
+// that holds them.
+void add_weights(Style& style) {
+  for (std::size_t i = 0; i < letters; ++i) style.rank[std::size_t(style.favourites[i])] = static_cast<int>(i);
+  constexpr int worth[] = {9, 5, 0, 0};
+  for (const int size : {3, 4, 5}) {
+    for (auto first = style.rank.begin(); first + size <= style.rank.end(); ++first)
+      style.pieces.push_back(
+          std::accumulate(first, first + size, 10, [&](int sum, int rank) { return sum + worth[rank / 4]; }));
+  }
+}
+
+// Weights of the letters behind one, or at the start (-1): four times as large for the authors' bigrams, a circle of
+// the primary letters, primary and secondary ones twice, and four pairs of both.
+Weights published_weights(const Style& style, int before) {
+  Weights all{};
+  const int i = before < 0 ? letters : style.rank[std::size_t(before)];
+  std::ranges::transform(style.rank, all.begin(), [&](int j) {
+    const bool is_liked = std::max(i, j) < 8 && (i == j || std::abs(i - j) == 4 || (i < 4 && j == (i + 1) % 4));
+    return std::max(3 - j / 4, 1) * (is_liked ? 4 : 1);
+  });
+  return all;
+}
 
 // The nine styles belong to the task and are the same in every run.
 const std::vector<Style>& styles() {
@@ -28,32 +59,93 @@ const std::vector<Style>& styles() {
       made[i].favourites = draw_distinct(random, letters, 0, letters);
       made[i].successors = draw_distinct(random, letters, 0, letters);
       for (int& letter : made[i].motif) letter = draw_from(random, 0, letters);
+      add_weights(made[i]);
     }
     return made;
   }();
   return all;
 }
 
-// Draws a favourite with weight 1 / (rank + 1), in integers, so that all machines agree.
-int draw_favourite(Random& random, const Style& style) {
-  constexpr int scale = 720720;  // divisible by 1 .. 16
-  int total = 0;
-  for (int rank = 1; rank <= letters; ++rank) total += scale / rank;
-  int left = draw_from(random, 0, total);
-  int rank = 1;
-  while (left >= scale / rank) left -= scale / rank++;
-  return style.favourites[static_cast<std::size_t>(rank - 1)];
+// An index with these weights, in integers, so that all machines agree.
+int draw_weighted(Random& random, std::span<const int> weights) {
+  int left = draw_from(random, 0, std::accumulate(weights.begin(), weights.end(), 0));
+  auto at = weights.begin();
+  while (left >= *at) left -= *at++;
+  return static_cast<int>(at - weights.begin());
 }
 
-// noise part_begins A part_ends noise part_begins B part_ends noise asks -> label; the two parts in either order
+// Draws a favourite with weight 1 / (rank + 1).
+int draw_favourite(Random& random, const Style& style) {
+  static constexpr Weights weights = [] {
+    Weights all{};
+    for (int rank = 1; rank <= letters; ++rank) all[static_cast<std::size_t>(rank - 1)] = 720720 / rank;  // no rest
+    return all;
+  }();
+  return style.favourites[static_cast<std::size_t>(draw_weighted(random, weights))];
+}
+
+// Of a hundred letters 5 are noise, 7 begin a motif, 43 are successors of the letter before, 45 are favourites.
+std::vector<int> short_part(Random& random, const Style& style, std::size_t size) {
+  std::vector<int> text{draw_favourite(random, style)};
+  while (text.size() < size) {
+    const int chance = draw_from(random, 0, 100);
+    if (chance < 5)
+      text.push_back(draw_from(random, 0, letters));
+    else if (chance < 12)
+      text.insert(text.end(), style.motif.begin(), style.motif.end());
+    else if (chance < 55)
+      text.push_back(style.successors[static_cast<std::size_t>(text.back())]);
+    else
+      text.push_back(draw_favourite(random, style));
+  }
+  text.resize(size);
+  return text;
+}
+
+// Appends one of the pieces that have room.
+void put_piece(Random& random, const Style& style, std::size_t room, std::vector<int>& text) {
+  int first = draw_weighted(random, std::span(style.pieces).first(room > 4 ? 39 : room > 3 ? 27 : 14)), size = 3;
+  for (; first > letters - size; ++size) first -= letters - size + 1;
+  for (int letter = first; letter < first + size; ++letter) text.push_back(letter);
+}
+
+// As the authors' generator writes: in three of ten draws a motif, else a letter by the one before; 3 % are replaced.
+std::vector<int> published_part(Random& random, const Style& style, std::size_t size) {
+  std::vector<int> text;
+  while (text.size() < size) {
+    if (size - text.size() >= 3 && draw_from(random, 0, 10) < 3)
+      put_piece(random, style, size - text.size(), text);
+    else
+      text.push_back(draw_weighted(random, published_weights(style, text.empty() ? -1 : text.back())));
+  }
+  for (int& letter : text) {
+    if (draw_from(random, 0, 100) < 3) letter = (letter + draw_from(random, 1, letters - 1)) % letters;
+  }
+  return text;
+}
+
+// Letters of the blocks of an example.
+struct Sizes {
+  std::array<int, 2> parts;
+  std::array<int, 3> noise;
+  int sum() const { return parts[0] + parts[1] + noise[0] + noise[1] + noise[2]; }
+};
+
+// noise part_begins A part_ends noise part_begins B part_ends noise asks -> label; the two parts in either order. In
+// the published form a blank is behind every token but the last, as the authors' tokenizer keeps white space.
 class SymbolSoup final : public Task {
  public:
   explicit SymbolSoup(const Fields& fields)
-      : Task(fields.kind(), first_label + labels, fields.integer("length")), part_(fields.integer("part")) {
-    fields.require_length(length(), 8 + 2 * std::int64_t{part_}, concat("Two blocks of ", part_, " letters"));
+      : Task(fields.kind(), first_label + labels, fields.integer("length")),
+        part_(fields.integer("part")),
+        is_published_(fields.choice("form") == "published") {
+    if (is_published_ && fields.given("part"))
+      fields.refuse("The published form draws the sizes of its blocks. Leave 'part' out.");
+    const std::int64_t smallest = is_published_ ? 19 : 8 + 2 * std::int64_t{part_};
+    fields.require_length(length(), smallest, concat("Two blocks of ", block_sizes(), " letters"));
   }
 
-  std::string describe() const override { return said({{"part", std::to_string(part_)}}); }
+  std::string describe() const override { return said({{"part", block_sizes()}}); }
 
   int max_answers() const override { return 1; }
 
@@ -61,15 +153,13 @@ class SymbolSoup final : public Task {
     const int first = draw_from(random, 0, first_family);
     const int second = draw_from(random, 0, second_family);
     const bool swapped = draw_from(random, 0, 2) == 1;
-    const int noise = length() - 5 - 2 * part_;
-    std::vector<int> cuts = draw_distinct(random, 2, 1, noise - 1);
-    std::ranges::sort(cuts);
-    ExampleWriter tape(out);
-    put_noise(random, tape, cuts[0]);
-    put_part(random, tape, out, swapped ? first_family + second : first);
-    put_noise(random, tape, cuts[1] - cuts[0]);
-    put_part(random, tape, out, swapped ? first : first_family + second);
-    put_noise(random, tape, noise - cuts[1]);
+    const Sizes sizes = is_published_ ? random_sizes(random) : even_sizes(random);
+    ExampleWriter tape(out, is_published_ ? length() - 2 * sizes.sum() - 9 : 0);
+    put_noise(random, tape, sizes.noise[0]);
+    put_part(random, tape, out, swapped ? first_family + second : first, sizes.parts[0]);
+    put_noise(random, tape, sizes.noise[1]);
+    put_part(random, tape, out, swapped ? first : first_family + second, sizes.parts[1]);
+    put_noise(random, tape, sizes.noise[2]);
     tape.put(asks);
     tape.expect(first_label + first * second_family + second);
   }
@@ -91,37 +181,50 @@ class SymbolSoup final : public Task {
   }
 
  private:
-  static void put_noise(Random& random, ExampleWriter& tape, int count) {
-    for (int i = 0; i < count; ++i) tape.put(draw_from(random, first_letter, letters));
+  std::string block_sizes() const {
+    const int most = (length() - 9) / 2 - std::max(3, 3 * ((length() - 9) / 2) / 10) - 1;
+    return is_published_ ? "1 to " + std::to_string(most) : std::to_string(part_);
   }
 
-  // Of a hundred letters 5 are noise, 7 begin a motif, 43 are successors of the letter before, 45 are favourites.
-  void put_part(Random& random, ExampleWriter& tape, Example& out, int style_number) const {
-    const Style& style = styles()[static_cast<std::size_t>(style_number)];
-    tape.put(part_begins);
-    const int end = tape.at() + part_;
-    int letter = draw_favourite(random, style);
-    const auto write = [&](int next) {
-      letter = next;
+  Sizes even_sizes(Random& random) const {
+    const int noise = length() - 5 - 2 * part_;
+    std::vector<int> cuts = draw_distinct(random, 2, 1, noise - 1);
+    std::ranges::sort(cuts);
+    return {{part_, part_}, {cuts[0], cuts[1] - cuts[0], noise - cuts[1]}};
+  }
+
+  // As the authors' generator draws them, for two thirds of the length or more: 30 to 60 % of the letters are noise.
+  Sizes random_sizes(Random& random) const {
+    const int fewest = std::max(5, (length() * 2 / 3 - 8) / 2), most = (length() - 9) / 2;
+    const int all = draw_from(random, fewest, most - fewest + 1), least = std::max(3, 3 * all / 10);
+    const int noise = draw_from(random, least, std::max(least, 6 * all / 10) - least + 1), main = all - noise;
+    const int part = draw_from(random, 1, main - 1), begin = draw_from(random, 1, noise - 2);
+    const int middle = draw_from(random, 1, noise - begin - 1);
+    return {{part, main - part}, {begin, middle, noise - begin - middle}};
+  }
+
+  void put(ExampleWriter& tape, int token) const {
+    tape.put(token);
+    if (is_published_) tape.put(0);
+  }
+
+  void put_noise(Random& random, ExampleWriter& tape, int count) const {
+    for (int i = 0; i < count; ++i) put(tape, draw_from(random, first_letter, letters));
+  }
+
+  void put_part(Random& random, ExampleWriter& tape, Example& out, int style_number, int size) const {
+    const auto write = is_published_ ? published_part : short_part;
+    put(tape, part_begins);
+    for (const int letter : write(random, styles()[static_cast<std::size_t>(style_number)], std::size_t(size))) {
       out.sources.push_back(tape.at());
-      tape.put_fact(first_letter + letter);
-    };
-    write(letter);
-    while (tape.at() < end) {
-      const int chance = draw_from(random, 0, 100);
-      if (chance < 5)
-        write(draw_from(random, 0, letters));
-      else if (chance < 12)
-        for (std::size_t i = 0; i < style.motif.size() && tape.at() < end; ++i) write(style.motif[i]);
-      else if (chance < 55)
-        write(style.successors[static_cast<std::size_t>(letter)]);
-      else
-        write(draw_favourite(random, style));
+      out.context[static_cast<std::size_t>(tape.at())] = 1;
+      put(tape, first_letter + letter);
     }
-    tape.put(part_ends);
+    put(tape, part_ends);
   }
 
   int part_;
+  bool is_published_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/io/error.h"
 #include "tests/core/tasks/task_support.h"
 
 namespace afterglow {
@@ -260,6 +261,40 @@ TEST(SymbolSoup, HasThePublishedForm) {
     });
     EXPECT_EQ(labels.size(), 20u);
   }
+}
+
+// The sizes, the blanks and the statistics of the authors' generator, for its 400 to 600 tokens.
+TEST(SymbolSoup, HasTheFormOfTheAuthorsGenerator) {
+  const auto task = task_of(R"({"kind":"symbolsoup","form":"published","length":600})");
+  std::size_t least = 600, most = 0, neighbours = 0, bigrams = 0;
+  double noise = 0;
+  for_examples(*task, 400, [&](const Example& example, std::uint64_t) {
+    ASSERT_EQ(answer_places(example), std::vector<int>{599});
+    std::size_t first = 0;
+    while (example.tokens[first] == 0) ++first;
+    for (std::size_t t = first; t < 600; ++t) ASSERT_EQ(example.tokens[t] == 0, (t - first) % 2 == 1) << t;
+    least = std::min(least, 600 - first);
+    most = std::max(most, 600 - first);
+    std::size_t of_parts = 0;
+    for (std::vector<int> block : blocks_of(example)) {
+      std::erase(block, -4);  // blanks
+      ASSERT_GE(block.size(), 1u);
+      of_parts += block.size();
+      for (std::size_t i = 1; i < block.size(); ++i, ++bigrams) neighbours += block[i] == block[i - 1] + 1;
+    }
+    ASSERT_EQ(example.sources.size(), of_parts);
+    const double all = static_cast<double>((600 - first - 9) / 2), share = 1 - static_cast<double>(of_parts) / all;
+    ASSERT_GT(share, 0.29);
+    ASSERT_LT(share, 0.61);
+    noise += share / 400;
+  });
+  EXPECT_GE(least, 400u);
+  EXPECT_LE(least, 405u);
+  EXPECT_GE(most, 595u);
+  EXPECT_NEAR(noise, 0.45, 0.02);
+  // Of 100 draws 30 are motifs of 3.9 letters on average, so that 87 of 187 bigrams are neighbours of the alphabet.
+  EXPECT_NEAR(static_cast<double>(neighbours) / static_cast<double>(bigrams), 0.47, 0.06);
+  EXPECT_THROW(task_of(R"({"kind":"symbolsoup","form":"published","part":8})"), Error);
 }
 
 // A bigram model of each label, learnt from training examples, names the styles of held-out ones: the label can be
