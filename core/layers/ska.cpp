@@ -65,8 +65,15 @@ void SkaConfig::read_mask(const std::string& mode) {
   for (const auto& [name, roles] : masks) names.emplace_back(name);
   if (has("mask") && mode != "masked")
     refuse(R"(: mask is a field of mode "masked", and this layer has mode ")", mode, '"');
-  const std::string mask = word("mask", names, "facts");
-  core.roles = masks[std::ranges::find(names, mask) - names.begin()].second;
+  if (const nlohmann::json* weights = find("mask"); weights != nullptr && weights->is_array()) {
+    const auto is_weight = [](const nlohmann::json& one) { return one.is_number() && one >= 0.0 && one <= 1.0; };
+    if (weights->size() != 3 || !std::ranges::all_of(*weights, is_weight))
+      refuse(": a soft mask is three weights from 0 to 1: of filler, facts and questions");
+    soft_mask = weights->get<std::array<double, 3>>();
+  } else {
+    const std::string mask = word("mask", names, "facts");
+    core.roles = masks[std::ranges::find(names, mask) - names.begin()].second;
+  }
   lags_values = word("values", {"own", "lagged"}, "own") == "lagged";
   if (lags_values && mode == "recurrent")
     refuse(R"(: lagged values need mode "prefix", "masked" or "chunk"; chunk 1 is the causal sum up to each token)");
@@ -136,7 +143,8 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
 
 Storage Ska::storage(const Backend& backend, const Shape& input) const {
   const bool changes_values = config_.lags_values || config_.value_taps > 0;
-  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values) return Storage::wide;
+  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values || config_.soft_mask)
+    return Storage::wide;
   RidgeInputs sizes;
   sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
   sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};
@@ -227,20 +235,40 @@ void Ska::weight(Tape& tape, const Var& x, RidgeVars& vars) const {
 double Ska::sum_weight(const SumWeights& painted, int token, std::uint8_t role) const {
   const RidgeConfig& core = config_.core;
   const bool counts = core.mode != RidgeConfig::Mode::masked || (core.roles >> role & 1) != 0;
-  return painted.at(token, role).value_or(counts ? 1.0 : 0.0);
+  return painted.at(token, role).value_or(config_.soft_mask ? (*config_.soft_mask)[role] : counts ? 1.0 : 0.0);
 }
 
-void Ska::weigh(Tape& tape, const SumWeights& painted, const Tensor& mask, RidgeConfig& core, RidgeVars& vars) const {
-  const Shape s{vars.z.shape()[0], vars.z.shape()[1], config_.heads};
+Tensor Ska::painted_roots(Tape& tape, const SumWeights& painted, const Tensor& mask, DType dtype) const {
   std::vector<std::uint8_t> roles(static_cast<std::size_t>(mask.elements()));
   tape.backend().download(roles.data(), mask);
   std::vector<double> roots;
   for (std::size_t i = 0; i < roles.size(); ++i) {
-    const int token = static_cast<int>(i % static_cast<std::size_t>(s[1]));
-    roots.insert(roots.end(), static_cast<std::size_t>(s[2]), std::sqrt(sum_weight(painted, token, roles[i])));
+    const int token = static_cast<int>(i % static_cast<std::size_t>(mask.shape[1]));
+    const double root = std::sqrt(sum_weight(painted, token, roles[i]));
+    roots.insert(roots.end(), static_cast<std::size_t>(config_.heads), root);
   }
-  const Var root = tape.constant(to_device(tape, s, vars.z.value.dtype, roots));
-  tape.hook("root_weights", root.value);
+  return to_device(tape, {mask.shape[0], mask.shape[1], config_.heads}, dtype, roots);
+}
+
+// On the device, because a training step reads nothing back: a role's byte becomes the low byte of its number, which
+// names a row of the roots.
+Tensor Ska::soft_roots(Tape& tape, const Tensor& mask, DType dtype) const {
+  Backend& backend = tape.backend();
+  const Tensor roles = tape.scratch(mask.shape, DType::i32), rows = tape.scratch({3, config_.heads}, dtype),
+               roots = tape.scratch({mask.shape[0], mask.shape[1], config_.heads}, dtype);
+  Tensor low_bytes(roles.data, {mask.elements(), 1}, DType::u8);
+  low_bytes.row_stride = static_cast<std::int64_t>(sizeof(std::int32_t));
+  backend.fill(roles, 0.0);
+  backend.copy(low_bytes, mask.reshaped(low_bytes.shape));
+  for (std::int64_t role = 0; role < 3; ++role)
+    backend.fill(rows.at(role), std::sqrt((*config_.soft_mask)[static_cast<std::size_t>(role)]));
+  backend.gather_rows(roles, rows, {}, roots);
+  return roots;
+}
+
+void Ska::weigh(Tape& tape, const Tensor& roots, RidgeConfig& core, RidgeVars& vars) const {
+  const Var root = tape.constant(roots);
+  tape.hook("root_weights", roots);
   for (Var* rows : {&vars.z, &vars.left, &vars.v}) {
     if (rows->defined()) *rows = multiply_rows(tape, *rows, root, 0.0);
   }
@@ -294,10 +322,12 @@ Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
   RidgeVars vars = project(tape, x, storage(tape.backend(), x.shape()));
   if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
-  if (config_.core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
+  RidgeConfig mixing = config_.core;
+  if (config_.soft_mask && mask.defined()) weigh(tape, soft_roots(tape, mask, vars.z.value.dtype), mixing, vars);
+  if (mixing.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
-  const Var heads = read(tape, config_.core, vars, saved,
-                         [&](const RidgeConfig& core) { return ridge_readout(tape, core, vars, &saved); });
+  const Var heads =
+      read(tape, mixing, vars, saved, [&](const RidgeConfig& core) { return ridge_readout(tape, core, vars, &saved); });
   tape.hook("readout", heads);
   hook_statistics(tape, saved,
                   config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
@@ -355,7 +385,8 @@ Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const Laye
   if (edit.ridge) core.ridge = *edit.ridge;
   RidgeVars vars = project(tape, x);
   if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
-  if (!edit.weights.empty()) weigh(tape, edit.weights, mask, core, vars);
+  if (!edit.weights.empty() || config_.soft_mask)
+    weigh(tape, painted_roots(tape, edit.weights, mask, vars.z.value.dtype), core, vars);
   if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
   const Var edited = read(tape, core, vars, saved, [&](const RidgeConfig& one) {

@@ -1,6 +1,7 @@
 // Spectral Koopman Attention: a linear operator is fitted to the keys of the context by ridge regression, and a query
 // reads the values through its K-th power (Echo 3.2).
 #pragma once
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct SkaConfig : JsonFields {
   /// Where the learned output gain eta starts (Echo, appendix G.2: 1.5 or 2.5).
   double first_eta = number("eta", 1.5, -1e6, 1e6);
   std::optional<double> first_gamma{};  ///< where gamma starts; without it in the middle of gamma_range
+  /// `mask` as three numbers in [0, 1]: the weights of filler, facts and questions in the sums; in masked mode.
+  std::optional<std::array<double, 3>> soft_mask{};
   bool lags_values = false;  ///< values "lagged": C = sum v_t z_{t-1}^T, with the value behind each counted key
   /// Taps of a causal convolution of each channel of v (G.1: 4); 0: none.
   std::int64_t value_taps = integer("value_conv", 0, 0, 64);
@@ -82,10 +85,11 @@ class Ska final : public Layer {
   bool records_as_stepped() const override { return config_.excludes_itself() || !config_.lags_values; }
   std::vector<StateSlope> state_slopes(Tape& tape, const HookedVars& hooked) const override;
   /// As `forward` without a gradient, with the edit applied. The host computes edited heads in float64, the kernel the
-  /// others. Additional captures: `operator` [B,H,groups,r,r]: W, which replaces A^K; with weights of tokens
-  /// `root_weights` [B,T,H], their square roots.
+  /// others. Additional captures: `operator` [B,H,groups,r,r]: W, which replaces A^K; with weights of tokens, as with a
+  /// soft mask, `root_weights` [B,T,H], their square roots.
   Var forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit);
-  /// With which weight the sums take a token: the painted one, or 1 where the mask counts its role, 0 elsewhere.
+  /// With which weight the sums take a token: the painted one, that of a soft mask, or 1 where the mask counts its
+  /// role, 0 elsewhere.
   double sum_weight(const SumWeights& painted, int token, std::uint8_t role) const;
   /// 2 r^2 + P r + r + 1 numbers a head, and the inputs of a convolution of values.
   std::vector<StateTensor> state_parts() const override;
@@ -107,7 +111,10 @@ class Ska final : public Layer {
   void weight(Tape& tape, const Var& x, RidgeVars& vars) const;
   /// Weights w of tokens: G = sum w z z^T, M = sum (w_t w_{t-1})^1/2 z_t z_{t-1}^T, C = sum w v z^T, as a write gate
   /// "sqrt" has them with beta = w, and |w^1/2 z| in the place of |z| in m. They hold the mask, so `core` loses it.
-  void weigh(Tape& tape, const SumWeights& painted, const Tensor& mask, RidgeConfig& core, RidgeVars& vars) const;
+  /// `roots` [B,T,H]: w^1/2, painted or those of a soft mask.
+  void weigh(Tape& tape, const Tensor& roots, RidgeConfig& core, RidgeVars& vars) const;
+  Tensor painted_roots(Tape& tape, const SumWeights& painted, const Tensor& mask, DType dtype) const;
+  Tensor soft_roots(Tape& tape, const Tensor& mask, DType dtype) const;
   /// The heads' outputs: what `answer(core)` gives, or with a read gate lambda of that and 1 - lambda of the same with
   /// K = 0, which is asked for first. Both fill `saved`.
   template <class Answer>

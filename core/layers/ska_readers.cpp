@@ -35,10 +35,12 @@ HeadGains gains(const Layer& layer, Backend& backend, int head) {
 }
 
 HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
-  const RidgeConfig& core = ska_of(layer).config().core;
-  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}, !ska_of(layer).config().changes_keys()};
-  if (core.mode == Mode::masked)
-    std::ranges::transform(context, tokens.counted.begin(), [&](std::uint8_t role) { return core.roles >> role & 1; });
+  const Ska& ska = ska_of(layer);
+  const RidgeConfig& core = ska.config().core;
+  const bool is_plain = !ska.config().changes_keys() && !ska.config().soft_mask;
+  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}, is_plain};
+  std::ranges::transform(context, tokens.counted.begin(),
+                         [&](std::uint8_t role) { return ska.sum_weight({}, 0, role) > 0; });
   if (core.mode == Mode::chunk) {
     const auto groups = core.groups(static_cast<std::int64_t>(context.size()));
     std::fill(tokens.counted.begin() + (groups - 1) * core.chunk, tokens.counted.end(), std::uint8_t{0});

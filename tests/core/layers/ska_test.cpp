@@ -477,6 +477,8 @@ TEST_F(SkaOptions, ImpossibleOnesAreRefusedByName) {
   refused({{"write_gate", "root"}}, "write_gate");
   refused({{"mask", "context"}}, "mask is a field of mode \"masked\"");
   refused({{"mode", "masked"}, {"mask", "question"}}, "facts + question");
+  refused({{"mode", "masked"}, {"mask", {0, 1, 1.5}}}, "three weights from 0 to 1");
+  refused({{"mode", "masked"}, {"mask", {0, 1}}}, "three weights from 0 to 1");
   refused({{"mode", "recurrent"}, {"values", "lagged"}}, "lagged values need mode");
   refused({{"gamma", 0.7}}, "gamma");
 }
@@ -518,6 +520,27 @@ TEST_F(PaintedTokens, BetweenAreAWriteGateOfThatWeight) {
     nlohmann::json gated = plain;
     gated["write_gate"] = "sqrt";
     expect_near(painted(plain, of_all(0.3)), answer(gated, {{"beta_proj.bias", std::log(0.3 / 0.7)}}).y, 1e-12);
+  }
+}
+
+// A soft mask trains: its answers are those of painted roles, its gradients those of a hard mask at 0 and 1, and those
+// of a write gate that gives every token its weight.
+TEST_F(PaintedTokens, OfRolesAreASoftMask) {
+  const auto soft = [](double filler, double facts, double question) {
+    return nlohmann::json{{"mode", "masked"}, {"mask", {filler, facts, question}}};
+  };
+  const nlohmann::json of_facts{{"mode", "masked"}};
+  expect_near(answer(soft(0.04, 0.9, 0.25)).y, painted(of_facts, {{}, {{0, 0.04}, {1, 0.9}, {2, 0.25}}}), 1e-12);
+  expect_near(painted(soft(0.04, 0.9, 0.25), {{{3, 0.5}}, {}}),
+              painted(of_facts, {{{3, 0.5}}, {{0, 0.04}, {1, 0.9}, {2, 0.25}}}), 1e-12);
+  nlohmann::json even = soft(0.3, 0.3, 0.3), gated{{"mode", "prefix"}, {"norm_scope", "clip"}, {"write_gate", "sqrt"}};
+  even["norm_scope"] = "clip";
+  const std::pair<Answer, Answer> same[] = {{answer(soft(0, 1, 0)), answer(of_facts)},
+                                            {answer(even), answer(gated, {{"beta_proj.bias", std::log(0.3 / 0.7)}})}};
+  for (const auto& [got, want] : same) {
+    expect_near(got.y, want.y, 1e-12);
+    for (const char* name : {"k_proj.weight", "q_proj.weight", "v_proj.weight", "gamma_raw"})
+      expect_near(got.gradients.at(name), want.gradients.at(name), 1e-10);
   }
 }
 
