@@ -4,7 +4,7 @@
 #include <csignal>
 
 #include "app/cli/command_line.h"
-#include "app/cli/last_resort.h"
+#include "app/cli/interruption.h"
 #include "app/ranks/started_ranks.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/analysis/linear_algebra/symmetric_eigen.h"

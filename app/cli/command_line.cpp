@@ -17,7 +17,7 @@
 #include "app/shell/shell_texts.h"
 #include "app/window/window.h"
 #include "core/engine/training/saved/saved_run.h"
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "core/io/embedded_text.h"
 #include "core/io/error.h"
 #include "core/io/folders.h"

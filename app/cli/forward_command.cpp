@@ -1,10 +1,12 @@
-// `afterglow forward MODEL --tokens FILE --out RESULT`: the logits of a model, for comparison with another program.
+// `afterglow forward MODEL --tokens FILE --out RESULT`: the logits of a model; `afterglow layer FILE --out
+// RESULT`: one layer from a file forward and backward. Both for comparison with another program.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
 #include "app/cli/start.h"
 #include "core/io/safetensors.h"
+#include "core/layers/files/file_run.h"
 #include "core/tasks/token_ids.h"
 #include "core/tasks/token_labels.h"
 
@@ -84,6 +86,16 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
           {"logits", options.out},    {"sequences", ids.sequences}, {"length", ids.length},
           {"padding", padding},       {"vocab", model.vocab()},     {"parameters", run->trainer().parameters().count()},
           {"device", backend->name()}};
+}
+
+nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output) {
+  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const DType dtype = options.float64 ? DType::f64 : DType::f32;
+  if (!backend->supports(dtype)) throw UsageError("--float64 runs on the CPU only; add --device cpu");
+  require_free_name(options.out, common);
+  run_layer_file(options.file, options.out, *backend, dtype);
+  output.line("written  ", options.out);
+  return {{"file", options.file}, {"result", options.out}, {"device", backend->name()}, {"dtype", name_of(dtype)}};
 }
 
 }  // namespace afterglow

@@ -12,7 +12,7 @@
 #include "core/backend/parallel.h"
 #include "core/engine/training/trainer.h"
 #include "core/figure/files/figure_files.h"
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "core/io/temporary_file.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/interruption.h"
-#include "app/cli/last_resort.h"
 #include "app/cli/start.h"
 #include "app/ranks/started_ranks.h"
 #include "app/window/window.h"
@@ -19,7 +18,7 @@
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/forecast_objective.h"
 #include "core/figure/files/figure_files.h"
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "core/io/csv.h"
 #include "core/io/json_file.h"
 #include "core/io/safetensors.h"

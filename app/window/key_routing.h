@@ -1,7 +1,7 @@
 // The receiver of a key: the topmost list, the text field, or its command.
 #pragma once
 #include "app/window/keys.h"
-#include "views/frame/command_queue.h"
+#include "views/frame/frame.h"
 #include "views/frame/page_state.h"
 
 namespace afterglow {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/figure/decimate.h"
 #include "core/figure/math/math_text.h"
 #include "core/figure/painting/painter.h"
-#include "core/figure/thinned_curves.h"
 
 namespace afterglow {
 namespace {

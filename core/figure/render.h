@@ -10,7 +10,7 @@
 
 namespace afterglow {
 
-class ThinnedCurves;  // core/figure/thinned_curves.h
+class ThinnedCurves;  // core/figure/decimate.h
 
 /// A view of a figure, which stays unchanged: zoom, scale, hidden and stressed series, cursors.
 struct FigureView {

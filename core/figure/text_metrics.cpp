@@ -1,11 +1,10 @@
 // Advance widths of Inter 4.0 in thousandths of the size, and their sum over UTF-8 text.
-#include "core/figure/text_metrics.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
+#include "core/figure/canvas.h"
 #include "core/io/embedded_text.h"
 #include "core/io/named.h"
 

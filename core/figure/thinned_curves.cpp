@@ -1,7 +1,7 @@
 // The store of thinned curves.
-#include "core/figure/thinned_curves.h"
-
 #include <algorithm>
+
+#include "core/figure/decimate.h"
 
 namespace afterglow {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <regex>
 
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "tests/app/program_test.h"
 
 namespace afterglow {

@@ -15,7 +15,6 @@
 #include "core/engine/training/objective.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/figure/files/page.h"
-#include "core/figure/files/svg_writer.h"
 #include "core/io/arrays/npy.h"
 #include "core/io/atomic_file.h"
 #include "core/io/csv.h"

@@ -14,7 +14,6 @@
 #include "core/engine/analyses/studies/studies_view.h"
 #include "core/engine/session/session.h"
 #include "core/figure/files/page.h"
-#include "core/figure/files/svg_writer.h"
 #include "core/io/atomic_file.h"
 #include "core/recipe/interventions.h"
 #include "core/recipe/lesson_plan.h"

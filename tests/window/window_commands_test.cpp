@@ -11,7 +11,7 @@
 #include "app/window/film/film_files.h"
 #include "app/window/keys.h"
 #include "core/engine/training/saved/saved_run.h"
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "core/io/atomic_file.h"
 #include "core/io/error.h"
 #include "core/studies/claims_view.h"

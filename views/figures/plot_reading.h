@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/figure/decimate.h"
 #include "core/figure/readout.h"
 #include "core/figure/render.h"
-#include "core/figure/thinned_curves.h"
 
 namespace afterglow {
 

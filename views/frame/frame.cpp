@@ -1,7 +1,14 @@
-// The figures of the newest observation.
+// The figures of the newest observation, and what locked controls may not send.
 #include "views/frame/frame.h"
 
 namespace afterglow {
+
+void CommandQueue::drop_controls() {
+  std::erase_if(commands_, [](const Command& command) {
+    const CommandSpec* spec = find_command(command.name);
+    return spec && spec->is_control;
+  });
+}
 
 const std::vector<Figure>& FigureCache::figures(const PlotKind& kind,
                                                 const std::shared_ptr<const Observation>& observation,

@@ -1,16 +1,35 @@
-// The data that each part of the page gets in every frame, and the prepared figures.
+// The data that each part of the page gets in every frame, the prepared figures, and the commands with which views
+// answer.
 #pragma once
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/recipe/command.h"
 #include "views/figures/recently_used.h"
-#include "views/frame/command_queue.h"
 #include "views/frame/page_state.h"
 #include "views/look/look.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {
+
+/// Plain values that the window sends to the engine or runs itself.
+class CommandQueue {
+ public:
+  void send(std::string name, nlohmann::json fields = nullptr) {
+    commands_.emplace_back(std::move(name), std::move(fields));
+  }
+  void send(Command command) { commands_.push_back(std::move(command)); }
+  std::vector<Command> take() { return std::exchange(commands_, {}); }
+  const std::vector<Command>& waiting() const { return commands_; }
+  /// With locked controls: drops the commands that only controls may send.
+  void drop_controls();
+
+ private:
+  std::vector<Command> commands_;
+};
 
 /// Figures of each plot, prepared again only when the observation or the selection changes.
 class FigureCache {

@@ -1,9 +1,9 @@
 // Strokes of a figure as Dear ImGui primitives.
-#include "views/look/figure_canvas.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "views/look/look.h"
 
 namespace afterglow {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/figure/text_metrics.h"
+#include "core/figure/canvas.h"
 
 namespace afterglow {
 

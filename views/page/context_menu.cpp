@@ -7,7 +7,6 @@
 #include "core/io/number_text.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
-#include "views/panels/panel_draws.h"
 #include "views/widgets/widgets.h"
 
 namespace afterglow {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "views/widgets/formula_cards.h"
 #include "views/widgets/widgets.h"
 
 namespace afterglow {

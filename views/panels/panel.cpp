@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 
 #include "core/figure/axis.h"
+#include "core/io/named.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/memory/memory_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/panels/work_offer.h"
-#include "views/widgets/formula_cards.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {
@@ -111,6 +113,20 @@ void draw_header(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
     if (press.hovered && shown != whole && mouse_place().x > left) hint_box(frame, row, whole);
   }
   card_target(frame, panel.kind->id, title_row);
+}
+
+std::vector<Panel> all_panels() {
+  std::vector<Panel> list;
+  for (const PlotKind& kind : plot_kinds()) list.push_back({&kind, draw_figure_grid, nullptr});
+  for (const auto drawings : panel_drawings) {
+    for (const PanelDrawing& drawing : drawings()) {
+      Panel* const panel = find_by(list, drawing.plot, [](const Panel& known) { return known.kind->id; });
+      if (panel == nullptr) throw std::logic_error("a panel is drawn of no plot: " + std::string(drawing.plot));
+      panel->draw = drawing.draw;
+      panel->draw_controls = drawing.draw_controls;
+    }
+  }
+  return list;
 }
 
 }  // namespace
@@ -321,5 +337,12 @@ void handle_mode_response(Frame& frame, const PlotResponse& response) {
     lines.push_back({row.label, row.value, ink, lines.empty()});
   reading_box(frame, response.beside, lines, window_bounds());
 }
+
+std::span<const Panel> panels() {
+  static const std::vector<Panel> list = all_panels();
+  return list;
+}
+
+const Panel* find_panel(std::string_view id) { return find_by(panels(), find_plot_kind(id), &Panel::kind); }
 
 }  // namespace afterglow

@@ -2,11 +2,13 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/recipe/recipe.h"
 #include "views/frame/frame.h"
+#include "views/plots/registered.h"
 #include "views/widgets/plot_widget.h"
 #include "views/widgets/widgets.h"
 
@@ -61,5 +63,40 @@ double command_chip(const Frame& frame, const Command& command, const char* id, 
 void handle_mode_response(Frame& frame, const PlotResponse& response);
 /// The same for dots of every kind: modes, and recorded steps, to which a click rewinds.
 void handle_response(Frame& frame, const PlotResponse& response);
+
+/// Draws the panel of a plot that needs more than the usual grid.
+struct PanelDrawing {
+  std::string_view plot;  ///< id of the plot
+  void (*draw)(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area);
+  double (*draw_controls)(Frame& frame, const Rect& row) = nullptr;  ///< see Panel
+};
+
+/// The field for a prompt and the chip that lets the model write on, at the top of a panel's area; returns the area
+/// below them, all of it for a model without a tokenizer.
+Rect draw_prompt_row(Frame& frame, const Rect& area);
+
+/// Sliders of at least this width in layout units, in rows at the top of an area, one row in a low one; returns their
+/// height, or 0 if fewer than two fit next to each other.
+double draw_slider_rows(const Frame& frame, const std::vector<Setting>& knobs, double min_width, const Rect& area,
+                        const std::function<void(const Setting& knob, const Rect& place)>& draw);
+
+/// "fit weights" at the right end of the row if the user has moved eigenvalues; returns its left edge.
+double draw_surgery_chip(Frame& frame, double right, const Rect& row);
+
+/// The next page of the ablation's list of parts, as `show`'s figure; the first one after the last.
+int next_ablation_page(const PageState& state);
+
+/// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
+double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);
+
+/// The longest of the analyses behind the plot; nullptr if each takes at most some seconds.
+const AnalysisWork* long_work(const PlotKind& kind, const Observation& observation);
+/// Instead of figures: "All of it takes about 17 h."; empty if no analysis is slow.
+std::string long_work_sentence(const PlotKind& kind, const Observation& observation);
+/// The share of the work that takes this many seconds more, as a round number.
+double larger_part(const AnalysisWork& work, double seconds);
+
+/// A row at the lower end of `area` if only a part is computed; returns its height.
+double draw_work_offer(Frame& frame, const PlotKind& kind, const Rect& area);
 
 }  // namespace afterglow

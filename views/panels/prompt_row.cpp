@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "views/panels/panel.h"
-#include "views/panels/panel_draws.h"
 #include "views/widgets/sliders.h"
 #include "views/widgets/text_field.h"
 #include "views/widgets/widgets.h"

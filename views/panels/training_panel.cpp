@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/figure/axis.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

@@ -1,6 +1,4 @@
 // One row: the computed part, the time of the whole, and two buttons that send `measure`.
-#include "views/panels/work_offer.h"
-
 #include <algorithm>
 #include <cmath>
 

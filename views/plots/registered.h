@@ -7,7 +7,7 @@
 namespace afterglow {
 
 struct PlotFamily;    ///< families.h
-struct PanelDrawing;  ///< panels/panel_draws.h
+struct PanelDrawing;  ///< panels/panel.h
 
 PlotFamily training_plots(), accuracy_plots(), study_plots(), spectrum_plots(), sequence_plots(), causes_plots(),
     solver_plots(), influence_plots(), theory_plots(), spectral_memory_plots();

@@ -9,7 +9,7 @@
 #include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
 #include "core/figure/decimate.h"
-#include "core/figure/files/svg_writer.h"
+#include "core/figure/files/page.h"
 #include "core/figure/files/xml_text.h"
 #include "core/io/embedded_text.h"
 #include "core/io/named.h"

@@ -1,6 +1,4 @@
 // Draws formula cards and decides when they open.
-#include "views/widgets/formula_cards.h"
-
 #include <algorithm>
 
 #include "core/figure/math/math_text.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/figure/axis.h"
-#include "views/widgets/formula_cards.h"
 #include "views/widgets/text_field.h"
 #include "views/widgets/widgets.h"
 

@@ -1,4 +1,4 @@
-// The small parts of the page: text in a row, buttons, chips, section heads, lists of readings.
+// The small parts of the page: text in a row, buttons, chips, section heads, lists of readings, formula cards.
 #pragma once
 #include <span>
 #include <string>
@@ -6,6 +6,7 @@
 
 #include "views/figures/plot_reading.h"
 #include "views/frame/frame.h"
+#include "views/plots/formula_card.h"
 
 namespace afterglow {
 
@@ -91,5 +92,13 @@ Point mouse_place();
 /// The place of the last press of a button, and whether the pointer has moved since so far that it is no click.
 Point press_place(int button);
 bool is_dragged(const Frame& frame, int button);
+
+/// The card that F1 pinned, with a button that copies its formula; Esc or F1 closes it.
+void draw_pinned_card(Frame& frame);
+
+/// Opens the card when the pointer has rested on `area` for 0.4 s; in presentation mode only F1 opens it.
+void card_target(Frame& frame, std::string_view id, const Rect& area);
+/// F1 opens this card next to `area`, where it does not cover the values.
+void ask_for_card(Frame& frame, std::string_view id, const Rect& area);
 
 }  // namespace afterglow

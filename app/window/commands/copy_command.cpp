@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/window/commands/window_commands.h"
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "core/figure/summary.h"
 #include "core/io/error.h"
 #include "core/io/json.h"
@@ -12,7 +12,7 @@
 #include "core/recipe/recipe.h"
 #include "core/studies/claims_view.h"
 #include "views/panels/panel.h"
-#include "views/widgets/formula_cards.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 namespace {

@@ -17,7 +17,7 @@
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
-#include "views/widgets/formula_cards.h"
+#include "views/widgets/widgets.h"
 
 namespace afterglow {
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/analysis/linear_algebra/decompositions.h"
-#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {

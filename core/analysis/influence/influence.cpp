@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 namespace {

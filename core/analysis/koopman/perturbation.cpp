@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "core/analysis/linear_algebra/decompositions.h"
-#include "core/analysis/linear_algebra/singular_values.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/random/random.h"
 

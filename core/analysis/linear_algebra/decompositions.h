@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {
 

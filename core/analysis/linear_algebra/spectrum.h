@@ -1,4 +1,4 @@
-// Eigenvalues, and the extreme ones of symmetric matrices; always in float64.
+// Eigenvalues, singular values, spectral norm and numerical rank of dense matrices; always in float64.
 #pragma once
 #include <complex>
 #include <span>
@@ -31,5 +31,15 @@ struct SymmetricRange {
 };
 /// S [n*n]; only its lower triangle is read.
 SymmetricRange symmetric_range(std::span<const double> S, int n);
+
+/// Singular values of A [rows*columns], row-major, descending. Empty when a side is 0, the span has another size or A
+/// is not finite.
+std::vector<double> singular_values(std::span<const double> A, int rows, int columns);
+
+/// Largest singular value; 0 when a side is 0, NaN when A is not finite or the span has another size.
+double spectral_norm(std::span<const double> A, int rows, int columns);
+
+/// How many of the descending singular values exceed `relative` times the largest.
+int numerical_rank(std::span<const double> singular_values, double relative = 1e-12);
 
 }  // namespace afterglow

@@ -8,7 +8,7 @@
 // dg_t = <D_t, e^g X_{t-1}> = <D_t, X_t> - (k_t's share), and <D_t, X_t> = <own gradient, X_t> + dg_{t+1}.
 #include "core/backend/cpu/chebyshev.h"
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/backend/cpu/scalars.h"
+#include "core/backend/cpu/dispatch.h"
 
 namespace afterglow {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/backend/cpu/scalars.h"
+#include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {

@@ -4,7 +4,6 @@
 
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
-#include "core/backend/cpu/scalars.h"
 #include "core/backend/mixed_modes.h"
 #include "core/backend/scratch.h"
 

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "core/backend/cpu/cpu_backend.h"
-#include "core/backend/cpu/scalars.h"
+#include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/segments.h"
 
 namespace afterglow {

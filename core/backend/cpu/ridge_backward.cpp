@@ -7,7 +7,6 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/ridge.h"
-#include "core/backend/cpu/scalars.h"
 
 namespace afterglow {
 namespace {

@@ -6,7 +6,6 @@
 #include <initializer_list>
 
 #include "core/backend/cpu/dispatch.h"
-#include "core/backend/cpu/scalars.h"
 #include "core/backend/parallel.h"
 #include "core/backend/scratch.h"
 

@@ -8,7 +8,6 @@
 #include "core/backend/cpu/cpu_backend.h"
 #include "core/backend/cpu/dispatch.h"
 #include "core/backend/cpu/pack.h"
-#include "core/backend/cpu/scalars.h"
 #include "core/backend/cpu/segments.h"
 #include "core/backend/scratch.h"
 

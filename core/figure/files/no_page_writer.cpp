@@ -1,5 +1,5 @@
 // Stands in for page_writer.cpp in builds without cairo.
-#include "core/figure/files/page_writer.h"
+#include "core/figure/files/page.h"
 #include "core/io/error.h"
 
 namespace afterglow {

@@ -1,5 +1,9 @@
-// Pages for figures: sizes for journals and slides, and the drawing of one page.
+// Pages for figures: sizes for journals and slides, the drawing of one page, and its SVG, PDF and PNG.
 #pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+
 #include "core/figure/render.h"
 
 namespace afterglow {
@@ -36,5 +40,35 @@ FigureGeometry draw_page(const Figure& figure, const PageSize& page, const Theme
 /// Width of the columns to which curves are thinned: 300 dpi, and never more than 2000 columns on a page, so that files
 /// stay small.
 double page_pixel(const PageSize& page);
+
+/// A PDF 1.4 page, by cairo, with text as text, fonts embedded, and the recipe. Equal figures give equal bytes on one
+/// machine. Throws Error(failure) when this build has no page writer or cairo fails.
+std::string pdf_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
+                      const FigureView& view = {});
+
+/// A PDF of several pages. `draw` gets the canvas of the first one, and a function that begins the next. Throws as
+/// `pdf_bytes`.
+std::string pdf_document(const PageSize& page, const std::string& title,
+                         const std::function<void(Canvas& canvas, const std::function<void()>& next_page)>& draw);
+
+/// A picture of the page at its physical size, with the recipe. Throws like `pdf_bytes`, and Error(bad_input) beyond
+/// 16,000 pixels a side.
+std::string png_bytes(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
+                      const FigureView& view = {}, double dots_per_inch = 300);
+
+/// Adds the fonts of this folder for systems that lack them. Call before the first page.
+void add_page_fonts(const std::filesystem::path& folder);
+
+/// Whether this build writes PDF and PNG.
+bool has_page_writer();
+
+/// SVG 1.1 with paths, real text, groups and clip paths, which LaTeX, Inkscape and browsers support. Equal figures give
+/// equal bytes in any locale. Coordinates are points, rounded to 0.01. The curve of series i is in `<g
+/// id="ID-series-i">`, the recipe in `<metadata>`. `geometry` receives the places of what was drawn.
+std::string svg_text(const Figure& figure, const PageSize& page, const Theme& theme = light_theme(),
+                     const FigureView& view = {}, FigureGeometry* geometry = nullptr);
+
+/// The same as an element of a web page, in light colours and without the recipe; screen readers read its summary.
+std::string html_picture(const Figure& figure, const PageSize& page, FigureGeometry* geometry = nullptr);
 
 }  // namespace afterglow

@@ -1,6 +1,4 @@
 // The cairo canvas and the two kinds of page it fills.
-#include "core/figure/files/page_writer.h"
-
 #include <cairo-ft.h>
 #include <cairo-pdf.h>
 #include <cairo.h>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "core/figure/files/carried_recipe.h"
+#include "core/figure/files/page.h"
 #include "core/io/error.h"
 
 namespace afterglow {

@@ -1,11 +1,10 @@
 // The SVG canvas: strokes become paths, heat maps become one path per colour.
-#include "core/figure/files/svg_writer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "core/figure/files/carried_recipe.h"
+#include "core/figure/files/page.h"
 #include "core/figure/files/xml_text.h"
 #include "core/figure/summary.h"
 

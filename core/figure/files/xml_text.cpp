@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "core/figure/text_metrics.h"
+#include "core/figure/canvas.h"
 
 namespace afterglow {
 namespace {

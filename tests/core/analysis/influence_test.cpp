@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/analysis/influence/influence_fit.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/random/random.h"
 
 namespace afterglow {

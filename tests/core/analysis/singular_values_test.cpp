@@ -1,9 +1,8 @@
 // Singular values against one-sided Jacobi rotations, and the operators of a head against explicit inverses.
-#include "core/analysis/linear_algebra/singular_values.h"
-
 #include <gtest/gtest.h>
 
 #include "core/analysis/koopman/ska_head.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "tests/core/analysis/plain_matrix.h"
 
 namespace afterglow {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/analysis/influence/influence.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/random/random.h"
 
 namespace afterglow::smooth_routing {

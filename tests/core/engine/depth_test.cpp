@@ -6,7 +6,7 @@
 
 #include "core/analysis/attention/query_jacobian.h"
 #include "core/analysis/depth_bounds.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/engine/inspection/theory.h"
 #include "core/engine/session/analysed_run.h"

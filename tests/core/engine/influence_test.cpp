@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/analyses/influence/influence_measurement.h"
 #include "core/engine/analyses/influence/jacobian_measure.h"
 #include "core/engine/analyses/race/layer_race.h"

@@ -10,8 +10,7 @@
 
 #include "core/figure/files/carried_recipe.h"
 #include "core/figure/files/csv_writer.h"
-#include "core/figure/files/page_writer.h"
-#include "core/figure/files/svg_writer.h"
+#include "core/figure/files/page.h"
 #include "core/io/atomic_file.h"
 #include "core/io/byte_parts.h"
 #include "core/io/error.h"

@@ -1,6 +1,4 @@
 // SVG files: well-formed, small, deterministic, and the same numbers as the CSV.
-#include "core/figure/files/svg_writer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 
 #include "core/figure/decimate.h"
 #include "core/figure/files/csv_writer.h"
+#include "core/figure/files/page.h"
 #include "tests/core/figure/example_figures.h"
 #include "tests/core/figure/recording_canvas.h"
 #include "tests/core/figure/xml_checker.h"

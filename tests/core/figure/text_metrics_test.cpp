@@ -1,7 +1,7 @@
 // Widths within three per cent of the font, and text that survives broken bytes.
-#include "core/figure/text_metrics.h"
-
 #include <gtest/gtest.h>
+
+#include "core/figure/canvas.h"
 
 namespace afterglow {
 namespace {

@@ -1,10 +1,9 @@
 // What is kept from drawing to drawing is what would be computed afresh, through growth, zoom and other data.
-#include "core/figure/thinned_curves.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "core/figure/decimate.h"
 #include "core/figure/render.h"
 #include "tests/core/figure/recording_canvas.h"
 

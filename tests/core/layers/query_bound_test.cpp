@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/analysis/attention/query_jacobian.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "tests/core/layers/captured_small_layer.h"
 
 namespace afterglow {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/analysis/influence/influence.h"
-#include "core/analysis/linear_algebra/singular_values.h"
+#include "core/analysis/linear_algebra/spectrum.h"
 #include "tests/core/layers/captured_small_layer.h"
 
 namespace afterglow {

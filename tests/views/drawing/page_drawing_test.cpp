@@ -13,7 +13,6 @@
 #include "tests/views/drawing/null_window.h"
 #include "views/analyses/spectra/spectrum_figures.h"
 #include "views/panels/panel.h"
-#include "views/widgets/formula_cards.h"
 #include "views/widgets/plot_widget.h"
 #include "views/widgets/widgets.h"
 

@@ -1,10 +1,9 @@
 // What a panel says of an analysis that takes long.
-#include "views/panels/work_offer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/engine/observation/run_numbers.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/figure/files/svg_writer.h"
+#include "core/figure/files/page.h"
 #include "core/figure/layout.h"
 #include "tests/support/sample_observations.h"
 #include "views/plots/plot_kinds.h"

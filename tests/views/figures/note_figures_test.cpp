@@ -1,7 +1,7 @@
 // Notes of the user are drawn where they are about, in files as in the window.
 #include <gmock/gmock.h>
 
-#include "core/figure/files/svg_writer.h"
+#include "core/figure/files/page.h"
 #include "tests/support/sample_observations.h"
 #include "views/plots/plot_kinds.h"
 

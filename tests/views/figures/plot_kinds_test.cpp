@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/figure/files/svg_writer.h"
+#include "core/figure/files/page.h"
 #include "core/figure/summary.h"
 #include "tests/support/sample_observations.h"
 #include "views/plots/formula_card.h"

@@ -3,7 +3,7 @@
 
 #include "views/analyses/accuracy/accuracy_figures.h"
 #include "views/figures/selection.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 #include "views/widgets/plot_widget.h"
 
 namespace afterglow {

@@ -8,7 +8,7 @@
 #include "core/figure/palette.h"
 #include "views/analyses/causes/causes_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 #include "views/widgets/plot_widget.h"
 
 namespace afterglow {

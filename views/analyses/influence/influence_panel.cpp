@@ -7,7 +7,7 @@
 #include "core/figure/readout.h"
 #include "views/analyses/influence/influence_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 #include "views/widgets/plot_widget.h"
 #include "views/widgets/sliders.h"
 

@@ -5,7 +5,7 @@
 #include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/figures/semantic_colours.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 #include "views/widgets/text_field.h"
 #include "views/widgets/widgets.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/engine/observation/memory_view.h"
 #include "views/analyses/memory/memory_figures.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 #include "views/widgets/sliders.h"
 #include "views/widgets/widgets.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "views/analyses/solvers/solver_figures.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 #include "views/widgets/plot_widget.h"
 #include "views/widgets/widgets.h"
 

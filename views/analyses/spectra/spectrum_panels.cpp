@@ -10,8 +10,7 @@
 #include "views/analyses/causes/causes_figures.h"
 #include "views/analyses/inspected/inspection_figures.h"
 #include "views/analyses/spectra/spectrum_figures.h"
-#include "views/panels/panel_draws.h"
-#include "views/widgets/formula_cards.h"
+#include "views/panels/panel.h"
 #include "views/widgets/sliders.h"
 #include "views/widgets/widgets.h"
 

@@ -6,7 +6,7 @@
 
 #include "views/analyses/studies/study_figures.h"
 #include "views/figures/studies/sweep_figures.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

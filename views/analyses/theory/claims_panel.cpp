@@ -4,7 +4,7 @@
 #include <array>
 
 #include "core/studies/claims_view.h"
-#include "views/panels/panel_draws.h"
+#include "views/panels/panel.h"
 
 namespace afterglow {
 namespace {

@@ -1,7 +1,17 @@
-// mamba, and falcon_mamba, which divides time step, B and C by their root mean square.
+// mamba; falcon_mamba, which divides time step, B and C by their root mean square; jamba: Mamba-1 with norms of time
+// step, B and C, attention without position code, and experts in some layers.
 #include "core/models/checkpoints/families/family.h"
 
 namespace afterglow {
+namespace {
+
+/// Whether layer i is one of every `period` layers from `offset` on.
+bool is_chosen(const ConfigFields& config, std::int64_t i, const char* period, const char* offset,
+               std::int64_t default_period, std::int64_t default_offset) {
+  return i % config.integer(period, default_period) == (config.has(offset) ? config.count(offset) : default_offset);
+}
+
+}  // namespace
 
 ModelPlan plan_mamba(const ConfigFields& config) {
   const bool is_falcon = config.fields()["model_type"] == "falcon_mamba";
@@ -40,6 +50,36 @@ void match_mamba(ModelPlan& plan, std::size_t block, const json& mixer, const st
   if (mixer.value("scan_norm", "none") == "weighted")
     names += " dt_norm.weight=dt_layernorm.weight B_norm.weight=b_layernorm.weight C_norm.weight=c_layernorm.weight";
   match_names(plan, block, "mamba.", base, names);
+}
+
+ModelPlan plan_jamba(const ConfigFields& config) {
+  const double eps = config.number("rms_norm_eps", 1e-6);
+  ModelPlan plan(config, eps, "model.", "final_layernorm.weight", "embed_tokens.weight");
+  json mamba = mamba_mixer(config, {.states = "mamba_d_state",
+                                    .taps = "mamba_d_conv",
+                                    .expand = "mamba_expand",
+                                    .rank = "mamba_dt_rank",
+                                    .bias = "mamba_proj_bias",
+                                    .conv_bias = "mamba_conv_bias"});
+  mamba.update({{"scan_norm", "weighted"}, {"norm_eps", eps}});
+  json attention = attention_mixer(config);
+  attention.update({{"use_rope", false}, {"qkv_bias", false}, {"o_bias", false}});
+  const std::int64_t width = config.integer("intermediate_size", 14336), count = config.integer("num_experts", 16),
+                     chosen = config.integer("num_experts_per_tok", 2);
+  const std::string activation = activation_of(config);
+  const json dense{{"kind", "swiglu"}, {"d_ff", width}, {"activation", activation}},
+      experts{{"kind", "experts"}, {"d_ff", width}, {"experts", count}, {"chosen", chosen}, {"activation", activation}};
+  for (std::int64_t i = 0; i < config.layers(); ++i) {
+    const bool attends = is_chosen(config, i, "attn_layer_period", "attn_layer_offset", 8, 4),
+               routes = count > 1 && is_chosen(config, i, "expert_layer_period", "expert_layer_offset", 2, 1);
+    const auto block = static_cast<std::size_t>(i);
+    match_norms(plan, block, "input_layernorm", "pre_ff_layernorm");
+    attends ? match_attention(plan, block, attention) : match_mamba(plan, block, mamba, "mamba.");
+    routes ? match_experts(plan, block, experts, {.base = "feed_forward.", .router = "router.weight"})
+           : match_mlp(plan, block, dense, "swiglu.", {.base = "feed_forward."});
+    plan.add_block({{"mixer", attends ? attention : mamba}, {"mlp", routes ? experts : dense}});
+  }
+  return plan;
 }
 
 }  // namespace afterglow
