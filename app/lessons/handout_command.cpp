@@ -13,6 +13,7 @@
 #include "core/figure/files/xml_text.h"
 #include "core/figure/math/math_text.h"
 #include "core/figure/math/text_flow.h"
+#include "core/figure/readout.h"
 #include "core/io/json.h"
 #include "core/io/number_text.h"
 #include "core/recipe/lesson_lines.h"
@@ -24,11 +25,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t max_figures = 4;  // of a panel, on a step's page
+constexpr std::size_t max_figures = 3;  // of a panel, on a step's page
 
 struct PrintedStep {
   const LessonStep* step = nullptr;
-  std::vector<Figure> figures;
+  std::vector<Figure> figures{};
+  std::string number{}, caption{};  ///< of its `show` line: "100 % → 61 %"; empty: none
 
   /// The lines of the step with its question and goals, without those that reveal the answer; or only the latter.
   std::vector<const LessonLine*> lines(bool is_answer) const {
@@ -41,8 +43,8 @@ struct PrintedStep {
     }
     return found;
   }
-  /// The question is answered at the end of the step.
-  bool shows_figures(bool is_answer) const { return is_answer == asks(); }
+  /// Figures and the large number; the question is answered at the end of the step.
+  bool shows_end(bool is_answer) const { return is_answer == asks(); }
   bool asks() const { return find_line(step->lines, LessonWord::ask) != nullptr; }
   /// The number of the correct choice; 0 if the lesson does not say.
   int correct() const {
@@ -61,14 +63,19 @@ struct PrintedStep {
 constexpr const char* answers_title = "Answers";
 bool has_questions(const std::vector<PrintedStep>& steps) { return std::ranges::any_of(steps, &PrintedStep::asks); }
 
-/// Gives the figures the axes that the step's `axis_scale` commands set in the window.
-void set_scales(std::vector<Figure>& figures, const LessonStep& step) {
-  for (const LessonLine& line : step.lines) {
-    const Command command = line.word == LessonWord::command ? read_command(line) : Command();
-    if (command.name != "axis_scale") continue;
-    const json& value = command.value;
+/// Gives the figures the axes and the curves that the step's commands have set in the window.
+void set_view(std::vector<Figure>& figures, const LessonStepPlan& plan) {
+  for (const LessonDeed& deed : plan.deeds) {
+    const std::string& name = deed.command.name;
+    if (name != "axis_scale" && name != "hide") continue;
+    const json& value = deed.command.value;
     for (Figure& figure : figures) {
       if (value.value("plot", "") != figure.id) continue;
+      if (name == "hide") {
+        const std::string hidden = value.value("series", "");
+        std::erase_if(figure.series, [&](const Series& one) { return stem_of(series_name(one)) == hidden; });
+        continue;
+      }
       const std::string scale = value.value("scale", "linear");
       Axis& axis = value.value("axis", "y") == "x" ? figure.x : figure.y;
       axis.scale = scale == "log" ? Scale::log : scale == "symlog" ? Scale::symlog : Scale::linear;
@@ -76,21 +83,29 @@ void set_scales(std::vector<Figure>& figures, const LessonStep& step) {
   }
 }
 
+/// Whether a figure only says that there is nothing to show yet.
+bool is_empty(const Figure& figure) {
+  return std::ranges::all_of(numbers_of(figure), [](const NamedNumber& one) { return one.value.number == 0; });
+}
+
 std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
   std::vector<PrintedStep> printed;
   for (std::size_t i = 0; i < runner.steps(); ++i) {
     output.progress(runner.lesson().name, static_cast<double>(i) / static_cast<double>(runner.steps()),
                     [&] { return "step " + std::to_string(i + 1); });
-    runner.run_step(i);
+    const LargeNumber shown = runner.run_step(i).shown;
     PrintedStep one{&runner.lesson().steps[i], {}};
+    if (const auto& line = runner.plan(i).shown; line && shown.now)
+      std::tie(one.number, one.caption) = std::tuple(shown.words(line->name, false, one.asks()), line->caption);
     for (const LessonFocus& focus : runner.panels_of(i)) {
       const PlotKind& kind = *find_plot_kind(focus.panel);
       CurveStore curves;
       std::vector<Figure> figures =
           prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
-      set_scales(figures, runner.lesson().steps[i]);
+      set_view(figures, runner.plan(i));
       if (focus.figure > 0 && focus.figure <= std::ssize(figures))
         figures = {figures[static_cast<std::size_t>(focus.figure) - 1]};
+      std::erase_if(figures, is_empty);
       figures.resize(std::min(figures.size(), max_figures));
       std::ranges::move(figures, std::back_inserter(one.figures));
     }
@@ -153,12 +168,22 @@ class Paper {
     canvas_->stroke_rect({margin + 1, y_ + 0.25 * body, 0.9 * body, 0.9 * body}, 1.5, {ink(), 0.8, Dash::solid});
     text(tokens_of(sentence), body, 1.7 * body);
   }
-  void figure(const Figure& drawn) {
-    const double height = std::min(0.62 * width(), 0.4 * page.height_pt());
-    need(height + body);
-    FigureView view{.show_title = true, .text_size = page.text_pt};
-    render_figure(drawn, light_theme(), view, {margin, y_, width(), height}, *canvas_);
-    y_ += height + body;
+  /// Planes are square, two in a row. The last row of a page may be a little lower.
+  void figures(std::span<const Figure> all) {
+    const FigureView view{.show_title = true, .text_size = page.text_pt};
+    while (!all.empty()) {
+      const bool is_square = all[0].equal_aspect;
+      const std::size_t count = is_square && all.size() > 1 && all[1].equal_aspect ? 2 : 1;
+      const double column = is_square ? 0.5 * width() : width(), wanted = (is_square ? 0.54 : 0.62) * width();
+      const double left = page.height_pt() - margin - body - y_;
+      const double height = left < 0.75 * wanted ? wanted : std::min(left, wanted);
+      need(height + body);
+      for (std::size_t i = 0; i < count; ++i)
+        render_figure(all[i], light_theme(), view, {margin + static_cast<double>(i) * column, y_, column, height},
+                      *canvas_);
+      y_ += height + body;
+      all = all.subspan(count);
+    }
   }
   void gap(double height) { y_ += height; }
   /// Height that must fit on the same page.
@@ -181,7 +206,7 @@ class Paper {
 };
 
 void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bool is_answer) {
-  paper.need(8 * Paper::body);
+  paper.need((printed.asks() ? 15 : 8) * Paper::body);
   paper.words(std::to_string(number) + "  " + printed.step->title, Paper::head, FontFace::semibold);
   if (is_answer && !printed.answer().empty()) paper.text(tokens_of(printed.answer(), FontFace::semibold), Paper::body);
   for (const LessonLine* line : printed.lines(is_answer)) {
@@ -194,11 +219,19 @@ void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bo
       paper.need(1.7 * static_cast<double>(question.choices.size() + 2) * Paper::body);  // no choice on another page
       paper.text(tokens_of(question.question, FontFace::semibold), Paper::body);
       for (std::size_t i = 0; i < question.choices.size(); ++i)
-        paper.text(tokens_of(concat(i + 1, "  ", question.choices[i])), Paper::body, Paper::body);
+        paper.text(tokens_of(concat(i + 1, ")  ", question.choices[i])), Paper::body, Paper::body);
     }
     if (line->word == LessonWord::goal) paper.goal(read_goal(*line).sentence);
   }
-  if (printed.shows_figures(is_answer)) std::ranges::for_each(printed.figures, [&](auto& one) { paper.figure(one); });
+  if (printed.shows_end(is_answer)) {
+    if (!printed.number.empty()) {
+      paper.need(4 * Paper::body);
+      paper.words(printed.number, Paper::title, FontFace::semibold);
+      paper.text(tokens_of(printed.caption), Paper::body);
+      paper.gap(0.4 * Paper::body);
+    }
+    paper.figures(printed.figures);
+  }
   paper.gap(Paper::body);
 }
 
@@ -282,9 +315,13 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
     if (line->word == LessonWord::goal)
       html += "<p>&#9744;&#160; " + tokens_html(tokens_of(read_goal(*line).sentence)) + "</p>\n";
   }
+  const bool shows_end = printed.shows_end(is_answer);
+  if (shows_end && !printed.number.empty())
+    html += "<div class=\"numbers\"><div><b>" + printed.number + "</b><small>" +
+            tokens_html(tokens_of(printed.caption)) + "</small></div></div>\n";
   html += "<div class=\"figures\">\n";
   for (const Figure& figure : printed.figures) {
-    if (!printed.shows_figures(is_answer)) break;
+    if (!shows_end) break;
     figures.push_back({living_figure(figure)});
     html += "<figure><div class=\"picture\">" + figures.back()[0]["svg"].get<std::string>() + "</div><figcaption>" +
             xml_escaped(figure.heading) + "</figcaption></figure>\n";

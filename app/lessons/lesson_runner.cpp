@@ -12,7 +12,6 @@
 #include "core/io/named.h"
 #include "core/recipe/lesson_lines.h"
 #include "views/plots/plot_kinds.h"
-#include "views/plots/plot_numbers.h"
 
 namespace afterglow {
 namespace {
@@ -156,10 +155,17 @@ LessonStepResult LessonRunner::run_step(std::size_t index) {
   LessonStepResult result{&step};
   selection_ = Selection();
   moments_["start"].clear();
+  const auto take_shown = [&](bool is_open) {
+    if (!plan.shown) return;
+    const Observation now = observe(analyses_of_number(plan.shown->name));
+    result.shown.take(plan.shown->name, now, selection_, curves_, is_open);
+  };
   for (std::size_t i = 0; i <= plan.deeds.size(); ++i) {
     if (i == plan.start) keep_moment("start");
     if (i == plan.deeds.size()) break;
     const LessonDeed& deed = plan.deeds[i];
+    const bool asks = deed.kind == LessonDeed::Kind::ask;
+    if (asks || i == std::max(plan.start, plan.shown_from)) take_shown(asks);
     told_with_place(deed, step, [&] {
       if (deed.kind == LessonDeed::Kind::send) send(deed.command);
       if (deed.kind == LessonDeed::Kind::reach) wait_for(deed.step);
@@ -175,6 +181,7 @@ LessonStepResult LessonRunner::run_step(std::size_t index) {
       result.expectations.push_back(std::move(held));
     });
   }
+  take_shown(false);
   keep_moment(std::to_string(index + 1));
   result.at = worker_.run().step();
   result.checksum = worker_.run().trainer().checksum();

@@ -15,6 +15,7 @@
 #include "core/recipe/lesson_plan.h"
 #include "views/figures/selection.h"
 #include "views/figures/training/curve_store.h"
+#include "views/plots/plot_numbers.h"
 
 namespace afterglow {
 
@@ -31,6 +32,7 @@ struct LessonStepResult {
   std::int64_t resident_bytes = 0;  ///< memory of the program when the step ended
   std::string checksum{};           ///< checksum of the weights then; empty before a model was opened
   std::int64_t at = 0;              ///< training step
+  LargeNumber shown{};              ///< of its `show` line, at its end
   bool is_ok() const;
 };
 
@@ -47,6 +49,7 @@ class LessonRunner {
   /// The present moment, with these analyses.
   Observation observe(AnalysisSet analyses);
   const Selection& selection() const { return selection_; }
+  const LessonStepPlan& plan(std::size_t step) const { return plans_[step]; }
   /// Panels that the step enlarges or highlights at its end; else empty.
   std::vector<LessonFocus> panels_of(std::size_t step) const;
   /// Loads another run, to compare it with the conditions of the lesson.

@@ -98,21 +98,14 @@ void tick_goals(PageState& page, const Observation& now) {
   }
 }
 
-/// Takes the step's large number; the one before is that without interventions, or the step's first one, while its
-/// question is open the newest one.
+/// Takes the step's large number, from its line or its question on.
 void follow_shown(PageState& page, const Observation& now) {
   LessonPane& pane = page.lesson;
-  if (!plan_of(pane).shown || !is_current(now, plan_of(pane).shown->name)) return;
-  const std::string& name = plan_of(pane).shown->name;
+  const LessonStepPlan& plan = plan_of(pane);
+  const bool is_due = pane.deed >= plan.shown_from || pane.asks || pane.answered != 0;
+  if (!plan.shown || !is_due || !is_current(now, plan.shown->name)) return;
   CurveStore curves;
-  const auto plain = find_number(name.starts_with("probe.head.") ? name.substr(name.find('.') + 1) : name + ".plain",
-                                 now, page.selection, curves);
-  auto found = find_number(name, now, page.selection, curves);
-  if (!found) found = plain;
-  if (!found) return;
-  pane.shown = found->number;
-  const bool is_changed = plain && plain->number != found->number;
-  if (is_changed || !pane.shown_before || pane.asks) pane.shown_before = (is_changed ? plain : found)->number;
+  pane.shown.take(plan.shown->name, now, page.selection, curves, pane.asks);
 }
 
 /// Whether the deed is done, so that the next one may follow.
@@ -186,7 +179,7 @@ void begin_lesson_step(PageState& page, std::int64_t step) {
   pane.answered = 0;
   pane.reached.assign(plan_of(pane).goals.size(), false);
   pane.at_start.clear();
-  pane.shown_before = pane.shown = std::nullopt;
+  pane.shown = {};
   pane.values.clear();
   pane.dragged.clear();
   PageView fresh;  // until the lesson names a workspace

@@ -84,7 +84,10 @@ std::vector<Tick> choose_ticks(const Axis& axis, const AxisTransform& transform,
 /// "−∞".
 std::string number_text(double value, int digits = 4);
 
-/// A place on an axis: the name of its tick, else the number.
+/// "1,234,567", for counts.
+std::string grouped_number(std::int64_t number);
+
+/// A place on an axis: the name of its tick, else the number, in groups where the axis counts.
 std::string place_text(const Axis& axis, double at, int digits);
 
 /// Tick text of a multiple of `step`: exactly the decimals that the step needs, "10k", "2.5M", "1e−3".

@@ -195,9 +195,21 @@ std::string number_text(double value, int digits) {
   return stripped(fixed_text(value, std::max(0, digits - 1 - decade_of(value))), 0);
 }
 
+std::string grouped_number(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::size_t sign = number < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > 3 + sign;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
 std::string place_text(const Axis& axis, double at, int digits) {
   const auto tick = std::ranges::find(axis.ticks, at, &AxisTick::at);
-  return tick == axis.ticks.end() || tick->label.empty() ? number_text(at, digits) : tick->label;
+  if (tick != axis.ticks.end() && !tick->label.empty()) return tick->label;
+  const bool is_count = axis.integer_ticks && at == std::round(at) && std::abs(at) < 1e15;
+  return is_count ? grouped_number(std::llround(at)) : number_text(at, digits);
 }
 
 std::string tick_text(double value, double step, double max_magnitude) {

@@ -280,6 +280,7 @@ std::vector<LessonStepPlan> plan_lesson(const Lesson& lesson) {
         continue;
       }
       if (!makes_scene(&line)) take_texts();
+      if (line.word == LessonWord::show) plan.shown_from = plan.deeds.size();
       take(line);
     }
     take_texts();

@@ -34,6 +34,7 @@ struct LessonStepPlan {
   int answer = 0;                   ///< the right choice of the question, counted from 1; 0: not given
   std::vector<LessonGoal> goals{};  ///< in the order of their lines
   std::optional<LessonShown> shown{};
+  std::size_t shown_from = 0;  ///< the first deed after its line
 };
 
 /// Plans every step. The lesson must outlive the plans. Throws Error(bad_input) with the place of an impossible line:

@@ -112,6 +112,15 @@ TEST_F(Lessons, HandoutHasTextFormulasAndFigures) {
   EXPECT_TRUE(text_of(folder_ / "out.pdf").starts_with("%PDF"));
 }
 
+TEST_F(Lessons, HandoutPrintsTheLargeNumberWithTheAnswer) {
+  replace("run: 20 steps", "show: step | steps done\nrun: 20 steps");
+  ASSERT_EQ(run("handout small.md --html out.html" + where_).code, 0);
+  const std::string html = text_of(folder_ / "out.html");
+  const std::size_t number = html.find("<b>0 → 20</b><small>steps done</small>");
+  ASSERT_NE(number, std::string::npos) << "at the question and at the end";
+  EXPECT_LT(html.find(">Answers</h1>"), number);
+}
+
 TEST_F(Lessons, HandoutDrawsTheAxesThatTheStepSets) {
   const auto page_with = [&](const std::string& scale) {
     replace(scale == "linear" ? "focus: spectrum" : "\"scale\": \"linear\"",

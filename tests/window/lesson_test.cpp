@@ -156,17 +156,35 @@ TEST_F(LessonWindow, TheLargeNumberIsThatBeforeTheVoteAndThatAfterIt) {
                          "show: step | steps done\n";
   page().presentation.is_on = true;
   open();
-  ASSERT_TRUE(comes([&] { return pane().asks && pane().shown_before; }));
+  ASSERT_TRUE(comes([&] { return pane().asks && pane().shown.before; }));
   turn();
   if (window.signs().empty()) GTEST_SKIP() << "this Dear ImGui does not tell its signs";
   EXPECT_NE(said(window).find("0??"), std::string::npos) << "0 → ?, before the vote: " << said(window);
   key("2");
-  ASSERT_TRUE(comes([&] { return is_over() && pane().shown == 3; }));
+  ASSERT_TRUE(comes([&] { return is_over() && pane().shown.now == 3; }));
   turn();
-  EXPECT_EQ(pane().shown_before, 0);
+  EXPECT_EQ(pane().shown.before, 0);
   EXPECT_NE(said(window).find("0?3"), std::string::npos) << said(window);
   EXPECT_NE(said(window).find("stepsdone"), std::string::npos);
   EXPECT_NE(said(window).find("correct"), std::string::npos) << "the right choice is marked";
+}
+
+TEST_F(LessonWindow, WithoutAQuestionTheLargeNumberBeginsAtItsLine) {
+  const std::string step = "# L\nabout: a\n\n## S\nset: preset = tiny\n", show = "show: step | steps done\n",
+                    run = "run: to 3\n";
+  for (const bool is_first : {true, false}) {
+    std::ofstream(file) << step + (is_first ? show + run : run + show);
+    open();
+    ASSERT_TRUE(comes([&] { return is_over() && pane().shown.now == 3; }));
+    EXPECT_EQ(pane().shown.before, is_first ? 0 : 3);
+  }
+}
+
+TEST(LessonText, WordsKeepAPercentSignWithItsNumber) {
+  std::vector<FlowToken> tokens;
+  add_words("less than 5 % of it", FontFace::regular, false, tokens);
+  ASSERT_EQ(tokens.size(), 5u);
+  EXPECT_EQ(tokens[2].text, "5 %");
 }
 
 TEST_F(LessonWindow, GoalsAreTickedWhenTheDeedIsDone) {

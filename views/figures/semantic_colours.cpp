@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/figure/axis.h"
 #include "core/recipe/recipe.h"
 
 namespace afterglow {
@@ -99,16 +100,6 @@ HeatMap signed_map(std::string name, int rows, int columns, std::span<const floa
           .cells = std::vector<double>(numbers.begin(), numbers.end()),
           .map = ColourMap::diverging,
           .value = {.range = Range{-reach, reach}}};
-}
-
-std::string grouped_number(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  const std::size_t sign = number < 0 ? 1 : 0;
-  for (std::size_t at = digits.size(); at > 3 + sign;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
 }
 
 }  // namespace afterglow

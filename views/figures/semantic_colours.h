@@ -71,7 +71,4 @@ double max_magnitude(std::span<const float> numbers);
 /// A matrix in colours that are symmetric around 0, up to `colour_reach(largest)`.
 HeatMap signed_map(std::string name, int rows, int columns, std::span<const float> numbers, double largest);
 
-/// "1,234,567" with thin groups, for counts.
-std::string grouped_number(std::int64_t number);
-
 }  // namespace afterglow

@@ -79,9 +79,9 @@ double draw_consequence(const Frame& frame, const Rect& row) {
   const Theme& theme = *frame.look.theme;
   if (!inspected || !inspected->is_edited())
     return draw_fact(frame, row, label, inspected ? "unchanged" : "–", theme.faint, FontFace::mono);
-  return draw_fact(
-      frame, row, label, number_text(inspected->accuracy_before, 3) + " → " + number_text(inspected->accuracy_after, 3),
-      inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0], FontFace::mono);
+  return draw_fact(frame, row, label, accuracy_change(*inspected, [](double share) { return number_text(share, 3); }),
+                   inspected->accuracy_after < inspected->accuracy_before ? theme.failure : theme.series[0],
+                   FontFace::mono);
 }
 
 /// Keeps the height of the section before its head is known, so that nothing below moves later; 0 if the model has no

@@ -2,13 +2,10 @@
 // the side of the picture or, in a narrow window, below it.
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <optional>
 #include <tuple>
 
 #include "core/figure/axis.h"
 #include "core/recipe/lesson_plan.h"
-#include "views/figures/semantic_colours.h"
 #include "views/page/lesson_text.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
@@ -20,7 +17,7 @@ namespace {
 constexpr double narrowest = 280, widest = 640;  ///< layout units
 constexpr std::array usual_sizes{17.0, 16.0, 15.0, 14.0, 13.0};
 /// While presenting no text is smaller than the smallest one (presenting_scale); the first two are for text alone.
-constexpr std::array hall_sizes{18.0, 15.5, 13.5, 12.5, 11.5, tiny_size};
+constexpr std::array hall_sizes{18.0, 15.5, 13.5, 13.0, 12.5, 12.0, 11.5, tiny_size};
 
 const LessonStep& step_of(const PageState& state) { return state.lesson.lesson->steps[state.lesson.step]; }
 const LessonStepPlan& plan_of(const LessonPane& pane) { return (*pane.plans)[pane.step]; }
@@ -204,28 +201,15 @@ void draw_question(Frame& frame, Column& column) {
   column.gap(8);
 }
 
-/// A share in percent, any other number as it is.
-std::string large_text(const std::string& name, double value) {
-  constexpr std::array shares{"accuracy", "probability", "probe.answer", "explained"};
-  const bool is_share = std::ranges::any_of(shares, [&](const char* one) { return name.find(one) != name.npos; });
-  return is_share ? number_text(std::round(100 * value)) + " %" : number_text(value, 3);
-}
-
 /// "100 % → 61 %", and "100 % → ?" until the run has answered the question.
 void draw_shown(const Frame& frame, Column& column) {
   const LessonPane& pane = frame.state.lesson;
   const Asked question = asked(pane);
   if (!plan_of(pane).shown || question == Asked::not_yet) return;
   const auto& [name, caption] = *plan_of(pane).shown;
-  std::string words = "?";  // until it is measured
-  if (pane.shown && pane.shown_before) {
-    const std::string before = large_text(name, *pane.shown_before), now = large_text(name, *pane.shown);
-    const bool is_open = question == Asked::now || question == Asked::answered;
-    const bool is_one = before == now && question != Asked::decided;
-    words = is_open ? before + " → ?" : is_one ? now : before + " → " + now;
-  }
+  const bool is_open = question == Asked::now || question == Asked::answered;
   column.gap(6);
-  column.large(words, frame.look.theme->text);
+  column.large(pane.shown.words(name, is_open, question == Asked::decided), frame.look.theme->text);
   column.text(lesson_phrase(caption, FontFace::regular), 0.85, frame.look.theme->dim);
 }
 
@@ -242,19 +226,12 @@ std::string place_of(const PageState& state) {
   return "step " + std::to_string(state.lesson.step + 1) + " of " + std::to_string(state.lesson.lesson->steps.size());
 }
 
-/// How the text is fitted into its place: its size, and while presenting whether the explanation makes room for what
-/// the answer says.
-struct TextFit {
-  double units = tiny_size;
-  bool drops_explanation = false;
-};
-
 /// The whole pane, or the text of a slide; returns its height.
-double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, bool is_drawn) {
+double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, bool is_drawn) {
   const Theme& theme = *frame.look.theme;
   const PageState& state = frame.state;
   const LessonStep& step = step_of(state);
-  Column column(frame, canvas, area, fit.units, is_drawn);
+  Column column(frame, canvas, area, units, is_drawn);
   const double gap = state.presentation.is_on ? 5 : 8;
   if (!state.presentation.is_on) {
     column.text(lesson_words(state.lesson.lesson->title + " · " + place_of(state), FontFace::regular), 0.72, theme.dim);
@@ -263,7 +240,7 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, TextFit fit, b
   column.text(lesson_words(step.title, FontFace::semibold), state.presentation.is_on ? 1.6 : 1.25, theme.text);
   column.gap(state.presentation.is_on ? 6 : 10);
   const bool is_decided = asked(state.lesson) == Asked::decided;
-  if (!fit.drops_explanation) draw_text(frame, column, text_of(frame, step, false), gap);
+  draw_text(frame, column, text_of(frame, step, false), gap);
   draw_question(frame, column);
   if (is_decided) draw_text(frame, column, text_of(frame, step, true), gap);
   // What there is to do may tell the answer, and under a lock it cannot be done.
@@ -279,29 +256,19 @@ std::span<const double> sizes_of(const PageState& state) {
   return has_picture(state) ? std::span(hall_sizes).subspan(2) : std::span<const double>(hall_sizes);
 }
 
-/// The largest size of a text that fits.
-std::optional<TextFit> largest_fit(Frame& frame, Canvas& canvas, const Rect& area, bool drops_explanation) {
-  for (const double units : sizes_of(frame.state)) {
-    const TextFit fit{units, drops_explanation};
-    if (draw_parts(frame, canvas, area, fit, false) <= area.height) return fit;
-  }
-  return std::nullopt;
-}
-
-/// The largest text that fits; the explanation is dropped only after the vote. A slide has the size that it will have
-/// at its end, after a wrong vote, which has the most words, so that its words keep their places.
-TextFit fitting_text(Frame& frame, Canvas& canvas, const Rect& area) {
+/// The largest size in which the text fits. A slide has the size that it will have at its end, after a wrong vote,
+/// which has the most words, so that its words keep their places.
+double fitting_size(Frame& frame, Canvas& canvas, const Rect& area) {
   LessonPane& pane = frame.state.lesson;
-  const bool may_drop = frame.state.presentation.is_on && asked(pane) == Asked::decided;
   const std::tuple now(pane.asks, pane.answered, pane.deed);
   if (frame.state.presentation.is_on)
     std::tie(pane.asks, pane.answered, pane.deed) =
         std::tuple(false, plan_of(pane).answer == 1 ? 2 : 1, plan_of(pane).deeds.size());
-  std::optional<TextFit> fit = largest_fit(frame, canvas, area, false);
+  const std::span<const double> sizes = sizes_of(frame.state);
+  const auto fits = [&](double units) { return draw_parts(frame, canvas, area, units, false) <= area.height; };
+  const auto found = std::ranges::find_if(sizes, fits);
   std::tie(pane.asks, pane.answered, pane.deed) = now;
-  if (!fit) fit = largest_fit(frame, canvas, area, false);
-  if (!fit && may_drop) fit = largest_fit(frame, canvas, area, true);
-  return fit.value_or(TextFit{sizes_of(frame.state).back(), may_drop});
+  return found == sizes.end() ? sizes.back() : *found;
 }
 
 void draw_edge_grip(Frame& frame, const Rect& area) {
@@ -336,7 +303,24 @@ void draw_foot(Frame& frame, const Rect& area) {
     frame.commands.send("lesson", {{"close", true}});
 }
 
-/// Below a slide: the lesson and its step, and the key that goes on or what the step waits for; a click there goes on.
+/// In the middle of a slide's foot, behind what stands there already: past steps filled, the present one long, later
+/// ones hollow.
+void draw_step_dots(const Frame& frame, Canvas& canvas, const Rect& row, double taken) {
+  const LessonPane& pane = frame.state.lesson;
+  const Theme& theme = *frame.look.theme;
+  const double size = frame.px(7), length = frame.px(17), space = frame.px(7);
+  const std::size_t count = pane.lesson->steps.size();
+  const double width = static_cast<double>(count - 1) * (size + space) + length;
+  Rect dot{row.x + (row.width - width) / 2, row.y + (row.height - size) / 2, size, size};
+  if (dot.x < row.x + taken + space) return;
+  for (std::size_t i = 0; i < count; ++i, dot.x += dot.width + space) {
+    dot.width = i == pane.step ? length : size;
+    if (i <= pane.step) canvas.fill_rect(dot, size / 2, i == pane.step ? theme.accent : theme.dim);
+    if (i > pane.step) canvas.stroke_rect(dot, size / 2, {theme.faint, std::max(1.0, frame.px(1)), Dash::solid});
+  }
+}
+
+/// Below a slide: the lesson and its steps, and the key that goes on or what the step waits for; a click there goes on.
 void draw_slide_foot(Frame& frame, const Rect& area) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -346,8 +330,9 @@ void draw_slide_foot(Frame& frame, const Rect& area) {
                           : !is_over(pane)                            ? awaited(frame)
                           : pane.step + 1 < pane.lesson->steps.size() ? "Page Down: next"
                                                                       : "Escape: end";
-  const double left = row_text(frame.look, canvas, row, pane.lesson->title + " · " + place_of(frame.state),
-                               {tiny_size, FontFace::semibold, theme.dim, Anchor::start});
+  const double left =
+      row_text(frame.look, canvas, row, pane.lesson->title, {tiny_size, FontFace::semibold, theme.dim, Anchor::start});
+  draw_step_dots(frame, canvas, row, left);
   const Rect rest{row.x + left, row.y, row.width - left, row.height};
   if (press_area("slide on", rest).clicked) frame.commands.send("lesson", {{"by", 1}});
   row_text(frame.look, canvas, rest, key,
@@ -398,11 +383,11 @@ void draw_lesson(Frame& frame, const LessonPlace& place) {
                     ImGuiWindowFlags_NoNav);
   FigureCanvas canvas = frame.look.canvas();
   Rect inside = inside_of(frame, body);
-  const TextFit fit = fitting_text(frame, canvas, inside);
+  const double units = fitting_size(frame, canvas, inside);
   if (presents && !has_picture(frame.state))
-    inside.y += 0.35 * std::max(0.0, inside.height - draw_parts(frame, canvas, inside, fit, false));
+    inside.y += 0.35 * std::max(0.0, inside.height - draw_parts(frame, canvas, inside, units, false));
   inside.y -= static_cast<double>(ImGui::GetScrollY());
-  const double height = draw_parts(frame, canvas, inside, fit, true);
+  const double height = draw_parts(frame, canvas, inside, units, true);
   frame.state.lesson.is_cut = height > inside.height;
   ImGui::SetCursorScreenPos({static_cast<float>(inside.x), static_cast<float>(inside.y + height)});
   ImGui::Dummy({1, 1});

@@ -6,7 +6,6 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "core/recipe/lesson_condition.h"
-#include "views/figures/semantic_colours.h"
 #include "views/page/page.h"
 #include "views/panels/panel.h"
 #include "views/widgets/widgets.h"

@@ -5,7 +5,6 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/analyses/memory/memory_figures.h"
-#include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/page/page.h"
 #include "views/widgets/widgets.h"

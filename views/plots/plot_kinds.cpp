@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
+#include "core/figure/axis.h"
 #include "core/figure/overlay.h"
 #include "core/io/named.h"
 #include "views/figures/semantic_colours.h"

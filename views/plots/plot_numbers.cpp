@@ -157,4 +157,27 @@ AnalysisSet analyses_of_number(const std::string& name) {
   return is_known_figure(first_word(name)) ? analyses : all_analyses;
 }
 
+void LargeNumber::take(const std::string& name, const Observation& observation, const Selection& selection,
+                       CurveStore& curves, bool is_open) {
+  constexpr std::string_view of_head = "probe.head.";
+  const std::string plain_name = name.starts_with(of_head) ? name.substr(name.find('.') + 1) : name + ".plain";
+  const auto plain = find_number(plain_name, observation, selection, curves);
+  const auto found = find_number(name, observation, selection, curves);
+  if (!found && !plain) return;
+  now = (found ? found : plain)->number;
+  const bool is_changed = plain && plain->number != now;
+  if (is_changed || !before || is_open) before = is_changed ? plain->number : now;
+}
+
+std::string LargeNumber::words(const std::string& name, bool is_open, bool has_asked) const {
+  constexpr std::array shares{"accuracy", "probability", "probe.answer", "explained"};
+  const bool is_share = std::ranges::any_of(shares, [&](const char* one) { return name.find(one) != name.npos; });
+  const auto text = [&](double value) {
+    return is_share ? number_text(std::round(100 * value)) + " %" : number_text(value, 3);
+  };
+  if (!before || !now) return "?";
+  const std::string from = text(*before), to = is_open ? "?" : text(*now);
+  return from == to && !has_asked ? to : from + " → " + to;
+}
+
 }  // namespace afterglow

@@ -26,4 +26,17 @@ std::vector<NamedNumber> all_numbers(const Observation& observation, const Selec
 /// The analyses that the name needs.
 AnalysisSet analyses_of_number(const std::string& name);
 
+/// The large number of a lesson's step, before and after what the step does.
+struct LargeNumber {
+  std::optional<double> before, now;
+
+  /// Takes the present value; the one before is that without interventions, or the first one, or with `is_open`, while
+  /// its question waits, the newest one.
+  void take(const std::string& name, const Observation& observation, const Selection& selection, CurveStore& curves,
+            bool is_open);
+  /// "100 % → 61 %", one number where both are the same unless the step asked for it, "100 % → ?" with `is_open`, and
+  /// "?" until it is measured. Shares are in percent.
+  std::string words(const std::string& name, bool is_open, bool has_asked) const;
+};
+
 }  // namespace afterglow

@@ -14,7 +14,6 @@
 #include "core/io/embedded_text.h"
 #include "core/io/named.h"
 #include "core/recipe/recipe.h"
-#include "views/figures/semantic_colours.h"
 #include "views/plots/plot_kinds.h"
 
 namespace afterglow {

@@ -368,7 +368,8 @@ PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, c
   const Rect body{area.x, area.y + caption, area.width, area.height - caption};
   const FigureView view = view_in(frame, state, figure, options);
   const FigureGeometry geometry = draw_body(frame, figure, view, body);
-  const std::vector<HiddenLabel> hidden = hidden_labels(frame, geometry, state);
+  const std::vector<HiddenLabel> hidden =
+      is_slide(frame.state) ? std::vector<HiddenLabel>{} : hidden_labels(frame, geometry, state);
   take_pointer(figure, body);
   response.hovered = ImGui::IsItemHovered();
   if (const Point mouse = mouse_place(); response.hovered && geometry.plot.contains(mouse))

@@ -14,7 +14,6 @@
 #include "core/recipe/lesson.h"
 #include "core/recipe/recipe.h"
 #include "core/studies/table.h"
-#include "views/figures/semantic_colours.h"
 
 namespace afterglow {
 namespace {

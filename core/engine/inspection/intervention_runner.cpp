@@ -283,6 +283,7 @@ std::shared_ptr<const InspectedView> InterventionRunner::inspect(const Inspectio
   view->examples = batch_->count();
   view->accuracy_before = *plain_accuracy_;
   view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
+  view->accuracy_is_old = accuracy_after && !edits.empty();
   // The sequence runs last, because its captures are read from the tape.
   const Answers edited = edits.empty() ? *plain_ : answers(edits, example);
   const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());

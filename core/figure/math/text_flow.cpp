@@ -29,7 +29,8 @@ TextFlow flow_formula(const FlowToken& token, double width, double size, const C
 
 void add_words(std::string_view text, FontFace face, bool follows_space, std::vector<FlowToken>& tokens) {
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
+    std::size_t end = std::min(text.find(' '), text.size());
+    if (text.substr(end).starts_with(" %")) end = std::min(text.find(' ', end + 1), text.size());  // as one word
     if (end > 0) tokens.push_back({std::string(text.substr(0, end)), face, false, follows_space});
     follows_space = end < text.size();
     text.remove_prefix(std::min(end + 1, text.size()));

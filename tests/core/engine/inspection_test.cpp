@@ -81,10 +81,12 @@ TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   EXPECT_FALSE(analysed.is_current(Analysis::inspected)) << "the accuracy has to follow";
   const Observation quick = analysed.describe();
   EXPECT_EQ(quick.inspected->accuracy_after, before);
+  EXPECT_TRUE(quick.inspected->accuracy_is_old) << "it is that without the intervention";
   EXPECT_EQ(quick.inspected->heads.size(), 2u);
   analysed.advance(Analysis::inspected, Budget::whole);
   EXPECT_TRUE(analysed.is_current(Analysis::inspected));
   const Observation whole = analysed.describe();
+  EXPECT_FALSE(whole.inspected->accuracy_is_old);
   EXPECT_EQ(probabilities(*quick.inspected, true), probabilities(*whole.inspected, true));
   EXPECT_EQ(quick.inspected->weights.weights, whole.inspected->weights.weights);
   analysed.train_step();

@@ -172,6 +172,14 @@ TEST(Ticks, AreThoseTheAxisNames) {
   EXPECT_THAT(labels(axis, {-0.5, 1.5}, 1), ElementsAre("SSM", "SKA"));
 }
 
+TEST(Ticks, PlacesOfAnAxisThatCountsAreWrittenOut) {
+  EXPECT_EQ(place_text({.integer_ticks = true}, 1'196'000, 4), "1,196,000");
+  EXPECT_EQ(place_text({.integer_ticks = true}, -600, 4), "-600");
+  EXPECT_EQ(place_text({.integer_ticks = true}, 0.5, 4), "0.5");
+  EXPECT_EQ(place_text({}, 1'196'000, 4), "1.196e6");
+  EXPECT_EQ(place_text({.integer_ticks = true, .ticks = {{1, "SKA"}}}, 1, 4), "SKA");
+}
+
 TEST(NumberText, IsForReading) {
   EXPECT_EQ(number_text(0.951, 3), "0.951");
   EXPECT_EQ(number_text(-0.4, 3), "\u22120.4");

@@ -92,6 +92,16 @@ TEST(PlotNumbers, AreThoseOfTheFigure) {
   EXPECT_EQ(value("two.loss.count"), 3);
 }
 
+TEST(PlotNumbers, ALargeNumberIsOneWhereNothingChanged) {
+  const LargeNumber lost{1.0, 0.613}, same{1.0, 1.0};
+  EXPECT_EQ(lost.words("probe.accuracy", false, false), "100 % → 61 %");
+  EXPECT_EQ(lost.words("probe.accuracy", true, false), "100 % → ?") << "its question waits";
+  EXPECT_EQ(same.words("probe.accuracy", false, false), "100 %");
+  EXPECT_EQ(same.words("probe.accuracy", false, true), "100 % → 100 %") << "that is the answer";
+  EXPECT_EQ(lost.words("head.1_ska.0.mode.0.gain", false, false), "1 → 0.613");
+  EXPECT_EQ(LargeNumber().words("probe.accuracy", false, true), "?");
+}
+
 TEST(PlotNumbers, WordsOfLabels) {
   EXPECT_EQ(name_word("1 ska"), "1_ska");
   EXPECT_EQ(name_word("Half-life (tokens)"), "half_life_tokens");

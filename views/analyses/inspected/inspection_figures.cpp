@@ -209,11 +209,19 @@ std::string inspected_label(const InspectedView& inspected, int token) {
   return label_among(inspected.labels ? std::span(*inspected.labels) : std::span<const std::string>(), token);
 }
 
+std::string accuracy_change(const InspectedView& inspected, std::string (*text)(double share)) {
+  const bool is_unknown = inspected.accuracy_is_old && inspected.accuracy_after == inspected.accuracy_before;
+  return text(inspected.accuracy_before) + " → " + (is_unknown ? "" : text(inspected.accuracy_after)) +
+         (is_unknown                  ? "…"
+          : inspected.accuracy_is_old ? " …"
+                                      : "");
+}
+
 std::string accuracy_change(const Observation& observation) {
   if (!observation.inspected) return "";
   const InspectedView& inspected = *observation.inspected;
-  const std::string before = number_text(inspected.accuracy_before, 3);
-  return "accuracy " + before + (inspected.is_edited() ? " → " + number_text(inspected.accuracy_after, 3) : "");
+  const auto text = [](double share) { return number_text(share, 3); };
+  return "accuracy " + (inspected.is_edited() ? accuracy_change(inspected, text) : text(inspected.accuracy_before));
 }
 
 std::string inspected_subtitle(const Observation& observation, const Selection&) {

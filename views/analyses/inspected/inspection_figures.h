@@ -43,7 +43,10 @@ void add_answers(Figure& figure, Bars bars);
 int asked_token(const Observation& observation, const Selection& selection);
 /// "v3", or "#7" for a token without a label.
 std::string inspected_label(const InspectedView& inspected, int token);
-/// "accuracy 0.984 → 0.610", with one number while nothing is changed; empty without a sequence.
+/// "98 % → 61 %", before and with the interventions, each as `text` writes it. Until those are measured "…" stands in
+/// place of the second number, or behind that of the interventions before.
+std::string accuracy_change(const InspectedView& inspected, std::string (*text)(double share));
+/// "accuracy 0.984 → 0.61", with one number while nothing is changed; empty without a sequence.
 std::string accuracy_change(const Observation& observation);
 
 SubtitleOfPlot stepper_subtitle;

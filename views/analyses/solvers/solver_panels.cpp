@@ -11,9 +11,9 @@
 namespace afterglow {
 namespace {
 
-/// The advice in amber, above the plots; returns the height used.
+/// The advice in amber, above the plots, but not on a slide, where it may tell the answer; returns the height used.
 double draw_advice(const Frame& frame, const std::string& advice, const Rect& area) {
-  if (advice.empty() || area.width < frame.px(120)) return 0;
+  if (advice.empty() || area.width < frame.px(120) || is_slide(frame.state)) return 0;
   FigureCanvas canvas = frame.look.canvas();
   const Color amber = ink_color(*frame.look.theme, Role::warning);
   const double margin = frame.px(8), line_height = frame.px(16);

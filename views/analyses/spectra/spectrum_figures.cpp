@@ -73,7 +73,12 @@ Scatter ghosts_of(const HeadSpectrum& trained, const InspectedHead& inspected, d
   return ghosts;
 }
 
+/// Where a single mode or pair was moved, a word stands at its old place.
 void add_edited(Figure& figure, Scatter ghosts, Scatter switched_off) {
+  if (!ghosts.points.empty() && ghosts.points.size() <= 2) {
+    const ScatterPoint& place = *std::ranges::max_element(ghosts.points, {}, &ScatterPoint::y);
+    figure.text_labels.push_back({place.x, place.y + 0.05, "was here", Role::dim, Anchor::middle});
+  }
   figure.subtitle += " · edited";
   figure.series.emplace_back(std::move(ghosts));
   if (!switched_off.points.empty()) figure.series.emplace_back(std::move(switched_off));

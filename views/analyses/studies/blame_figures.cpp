@@ -5,7 +5,6 @@
 #include "core/figure/axis.h"
 #include "core/io/number_text.h"
 #include "views/analyses/studies/study_figures.h"
-#include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 
 namespace afterglow {

@@ -4,7 +4,6 @@
 
 #include "core/figure/axis.h"
 #include "views/analyses/studies/study_figures.h"
-#include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
 #include "views/figures/studies/sweep_figures.h"
 
