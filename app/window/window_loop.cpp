@@ -634,6 +634,8 @@ void WindowLoop::run(bool (*is_interrupted)()) {
     draw();
     wait_for_reason();
   }
+  if (const std::string lost = source_->line().problem; !lost.empty())
+    std::fprintf(stderr, "afterglow: %s\n", terminal_text(lost).c_str());
   if (!lost_picture_.empty()) throw Error(ExitCode::failure, "--screenshot: " + lost_picture_);
   if (!keeps_settings_) return;
   const std::string problem =

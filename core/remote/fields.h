@@ -20,6 +20,7 @@
 
 namespace afterglow {
 
+constexpr std::size_t most_unpacked = std::size_t{1} << 30;  // bytes of memory that a peer makes this side use
 static_assert(std::endian::native == std::endian::little, "numbers travel as bytes of memory");
 
 [[noreturn]] void refuse_message(const std::string& what);
@@ -33,7 +34,7 @@ void require_sound(const struct DepthView& depth);
 std::pair<SharedPart&, bool> sent_part(SentParts& parts, std::shared_ptr<const void> value);
 /// Null without one of this number. Refuses one of another type.
 SharedPart* received_part(ReceivedParts& parts, std::uint64_t number, const void* type);
-/// Refuses more than 1 GiB in all.
+/// Refuses more than `most_unpacked` in all.
 void keep_part(ReceivedParts& parts, std::uint64_t number, SharedPart part);
 
 /// Whether T is `Of` with any arguments.
@@ -90,10 +91,17 @@ struct Reader {
     std::size_t stored = 0;
     raw(&stored, sizeof stored);
     if (stored > bytes.size() / least) refuse_message("it names more values than it has");
+    make_room(stored * least);
     return stored;
+  }
+  /// Asked before this many bytes are allocated: a list of empty texts takes four times the bytes that travel.
+  void make_room(std::size_t size) {
+    if (size > room) refuse_message("it unpacks to more than 1 GiB");
+    room -= size;
   }
   std::string_view bytes;
   ReceivedParts& parts;
+  std::size_t room = most_unpacked;
 };
 
 template <class S, class T>
@@ -118,6 +126,7 @@ void travel_list(S& stream, T& list) {
   } else if constexpr (S::reads) {
     list.clear();
     for (std::size_t i = 0; i < size; ++i) {
+      stream.make_room(sizeof(Element));
       Element element{};
       travel(stream, element);
       list.insert(list.end(), std::move(element));
@@ -157,11 +166,12 @@ void travel_part(Reader& stream, std::shared_ptr<const T>& part) {
     part = std::static_pointer_cast<const T>(known->value);
     return;
   }
-  const std::size_t before = stream.bytes.size();
+  const std::size_t before = stream.room;
+  stream.make_room(sizeof(T));
   const auto made = std::make_shared<T>();
   travel(stream, *made);
   part = made;
-  keep_part(stream.parts, number, {made, &type_mark<T>, 0, 0, 0, before - stream.bytes.size()});
+  keep_part(stream.parts, number, {made, &type_mark<T>, 0, 0, 0, before - stream.room});
 }
 
 void travel_curve(Writer& stream, const Values& curve);

@@ -5,9 +5,11 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "core/io/error.h"
 
@@ -17,6 +19,7 @@ namespace {
 constexpr std::string_view start_mark = "\nafterglow session, protocol 1\n";
 constexpr std::size_t most_preamble = std::size_t{64} << 10;
 constexpr std::size_t most_message = std::size_t{256} << 20;  // bytes, unpacked
+constexpr std::size_t most_growth = 1 << 15;                  // of zstd, whose blocks of 128 KiB take 4 bytes at least
 
 [[noreturn]] void refuse(const std::string& what) { throw BadInput("the line to the session: " + what); }
 
@@ -42,6 +45,7 @@ void FramedLine::send(std::string_view message) {
       ZSTD_compress(packed.data() + sizeof(std::uint32_t), room, message.data(), message.size(), 1);
   const auto size = static_cast<std::uint32_t>(ZSTD_isError(done) ? 0 : done);
   std::memcpy(packed.data(), &size, sizeof size);
+  outgoing_.erase(0, std::exchange(written_, 0U));
   outgoing_.append(packed, 0, sizeof size + size);
 }
 
@@ -96,13 +100,14 @@ bool FramedLine::skip_to_start() {
 
 std::optional<std::string> FramedLine::receive() {
   std::uint32_t size = 0;
+  if (outgoing_.size() > most_message) return std::nullopt;  // a peer that does not read is not heard
   if (!skip_to_start() || incoming_.size() - taken_ < sizeof size) return std::nullopt;
   std::memcpy(&size, incoming_.data() + taken_, sizeof size);
   if (size > most_message) refuse("a message is larger than 256 MiB");
   if (incoming_.size() - taken_ - sizeof size < size) return std::nullopt;
   const char* const packed = incoming_.data() + taken_ + sizeof size;
   const unsigned long long whole = ZSTD_getFrameContentSize(packed, size);  // unknown is huge
-  if (whole > most_message) refuse("a message is damaged, or larger than 256 MiB");
+  if (whole > std::min(most_message, most_growth * size)) refuse("a message is damaged, or larger than 256 MiB");
   std::string message(static_cast<std::size_t>(whole), '\0');
   if (ZSTD_decompress(message.data(), message.size(), packed, size) != whole) refuse("a message is damaged");
   taken_ += sizeof size + size;

@@ -13,12 +13,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "core/io/atomic_file.h"
 #include "core/io/child_process.h"
 #include "core/io/error.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/io/terminal_text.h"
 #include "core/io/wording.h"
 #include "core/remote/framed_line.h"
@@ -33,12 +35,19 @@ constexpr double longest_silence = 10, longest_login = 120, longest_goodbye = 2;
 constexpr int shortest_pause = 200, longest_pause = 8000;  // milliseconds between two attempts to connect
 constexpr std::size_t most_complaint = 4096, most_paths = 200;
 constexpr std::size_t max_bulk_bytes = std::size_t{256} << 20;
+constexpr const char* lost_snapshot = "the snapshot did not come: the connection was lost; save again";
 constexpr double short_trip = 0.02;  // seconds; of a longer one the line is slow
 
 std::pair<Descriptor, Descriptor> new_pipe() {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(ExitCode::failure, "no more files can be opened; close some");
   return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+std::string command_names(const std::deque<Order>& orders) {
+  std::set<std::string> names;
+  for (const Order& order : orders) names.insert(order.command.name);
+  return joined(names, ", ");
 }
 
 /// The program that connects, with its pipes.
@@ -113,14 +122,14 @@ class RemoteSession final : public ObservationSource {
 
   void send(Command command) override {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(command));
+    queue(std::move(command));
     wake();
   }
   std::shared_ptr<const Observation> observe() const override {
     const std::lock_guard lock(mutex_);
     if (seen_ != revision_) {
+      credit_ += static_cast<std::uint32_t>(revision_ - seen_);
       seen_ = revision_;
-      ++credit_;
       wake();
     }
     return newest_;
@@ -132,7 +141,11 @@ class RemoteSession final : public ObservationSource {
   }
   LineState line() const override {
     const std::lock_guard lock(mutex_);
-    return state_;
+    LineState now = state_;
+    if (!now.problem.empty() && !orders_.empty())
+      now.problem +=
+          (is_refused_ ? " Perhaps not carried out: " : " Not carried out yet: ") + command_names(orders_) + ".";
+    return now;
   }
   std::vector<std::string> paths(const std::string& beginning) override {
     const std::lock_guard lock(mutex_);
@@ -146,6 +159,8 @@ class RemoteSession final : public ObservationSource {
     [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
   }
 
+  void queue(Command command) { orders_.push_back({std::move(command), ++ordered_}); }  // requires `mutex_`
+
   void wait(int milliseconds) const {
     std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
     if (connection_) connection_->line->wait_for(waits);
@@ -157,7 +172,7 @@ class RemoteSession final : public ObservationSource {
   /// Starts the program and waits for the session's welcome.
   void connect() {
     connection_.emplace(options_.words);
-    options_.hello.sent = sent_ - unconfirmed_.size();
+    options_.hello.sent = sent_;
     connection_->line->send(encode(options_.hello));
     is_welcome_ = false;
     heard_at_ = line_clock();
@@ -186,11 +201,12 @@ class RemoteSession final : public ObservationSource {
   /// A session that is still there goes on; one that was lost begins again where it was, unless it began with a file.
   void lose(const std::string& why) {
     connection_.reset();
-    if (!saves_.empty()) say("the snapshot did not come: the connection was lost; save again");
-    saves_.clear();
     coming_.clear();
     bulk_ = {};
     const std::lock_guard lock(mutex_);
+    sent_ -= std::exchange(in_flight_, 0U);
+    if (!saves_.empty() && saves_.begin()->first <= sent_) state_.said = lost_snapshot;
+    saves_.clear();
     state_.problem = is_refused_ ? "This window no longer follows the session: " + why + "."
                                  : "The connection to " + options_.host + " is lost: " + why + ". Connecting again; " +
                                        (options_.trains_on ? "training there goes on meanwhile."
@@ -221,22 +237,16 @@ class RemoteSession final : public ObservationSource {
   }
 
   void send_orders() {
-    std::deque<Command> orders;
-    {
-      const std::lock_guard lock(mutex_);
-      orders.swap(queue_);
+    const std::lock_guard lock(mutex_);
+    for (; in_flight_ < orders_.size(); ++in_flight_) {
+      Order order = orders_[in_flight_];
+      ++sent_;
+      if (saves_here(order.command)) {  // whose path is this machine's: the session does not learn it
+        saves_[sent_] = order.command.value.value("path", "snapshot.safetensors");
+        order.command.value = {{"at", "here"}};
+      }
+      connection_->line->send(encode(order));
     }
-    for (Command& order : orders) {
-      if (saves_here(order)) begin_save(order);
-      connection_->line->send(encode(Order{order}));
-      unconfirmed_.emplace_back(++sent_, std::move(order));
-    }
-  }
-
-  /// The path is this machine's: the session does not learn it.
-  void begin_save(Command& order) {
-    saves_[sent_ + 1] = order.value.value("path", "snapshot.safetensors");
-    order = {"save", {{"at", "here"}}};
   }
 
   void send_wishes(double now) {
@@ -265,38 +275,39 @@ class RemoteSession final : public ObservationSource {
       throw Error(ExitCode::failure, "nothing comes from " + options_.host + " any more");
   }
 
-  /// What the session has not received is sent again.
+  /// What the session has not received is sent again. What it has is kept until an observation shows its effect.
   void take(const Welcome& welcome) {
     is_welcome_ = true;
+    const std::lock_guard lock(mutex_);
     if (welcome.is_new && revision_ > 0)
-      say(std::string("The session there had ended. A new one ") +
+      state_.said =
+          std::string("The session there had ended. A new one ") +
           (newest_->oldest_step > 0 || newest_->folder ? "begins as it did; steps after that are lost."
-                                                       : "repeats the " + std::to_string(newest_->step) + " steps."));
+                                                       : "repeats the " + std::to_string(newest_->step) + " steps.");
+    else if (welcome.received < sent_)
+      state_.said = "The session there had ended. Another window has begun the one that is shown.";
     resumes_ = was_running_ && (welcome.is_new || resumes_);  // the line may be lost again before it has
-    forget_confirmed(welcome.received);
-    sent_ = std::max(sent_, welcome.received);
-    for (const auto& [number, order] : unconfirmed_) connection_->line->send(encode(Order{order}));
+    for (; in_flight_ < orders_.size() && orders_[in_flight_].number <= welcome.last_order; ++in_flight_) {
+      if (saves_here(orders_[in_flight_].command)) state_.said = lost_snapshot;
+    }
+    sent_ = welcome.received;
     pinged_bytes_ = 0;
     pinged_at_ = 0;
-    const std::lock_guard lock(mutex_);
     credit_ = most_ahead;
+    seen_ = revision_;
     if (revision_ == 0) taken_ = welcome.received;
     state_.problem.clear();
   }
 
-  void forget_confirmed(std::uint64_t received) {
-    while (!unconfirmed_.empty() && unconfirmed_.front().first <= received) unconfirmed_.pop_front();
-  }
-
   void take(const Sight& sight) {
-    forget_confirmed(sight.taken);
     const std::lock_guard lock(mutex_);
+    for (; in_flight_ > 0 && sent_ - in_flight_ < sight.taken; --in_flight_) orders_.pop_front();
     if (!sight.now) return;
     newest_ = with_bulk(sight.now);
     has_seen_ = true;
     if (resumes_ && newest_->rebuilds_to < 0 && !newest_->recipe.empty()) {
-      if (speed_limit_ > 0) queue_.push_back({"speed", {{"to", speed_limit_}}});
-      if (!newest_->running) queue_.push_back({"run"});
+      if (speed_limit_ > 0) queue({"speed", {{"to", speed_limit_}}});
+      if (!newest_->running) queue({"run"});
       asked_to_run_ = !newest_->running;
       resumes_ = false;
     }
@@ -337,20 +348,18 @@ class RemoteSession final : public ObservationSource {
   void take(const Bulk&) { throw BadInput("the session sends its largest parts at once"); }
 
   void keep_save(const std::filesystem::path& path, const std::string& bytes) {
+    std::string said = "the snapshot was not made; the session's notes say why";
     try {
-      if (bytes.empty()) throw Error(ExitCode::failure, "the snapshot was not made; the session's notes say why");
-      say("snapshot written: " + write_file_atomically(path, bytes, Existing::keep).string());
+      if (!bytes.empty()) said = "snapshot written: " + write_file_atomically(path, bytes, Existing::keep).string();
     } catch (const Error& error) {
-      say(error.what());
+      said = error.what();
     }
-  }
-
-  void say(const std::string& words) {
     const std::lock_guard lock(mutex_);
-    state_.said = words;
+    state_.said = said;
   }
 
   void take(const Refusal& refusal) {
+    const std::lock_guard lock(mutex_);
     is_refused_ = refusal.is_final;
     const int code = std::clamp(refusal.code, 1, static_cast<int>(ExitCode::check_failed));
     throw Error(static_cast<ExitCode>(code), terminal_text(refusal.sentence));
@@ -362,8 +371,11 @@ class RemoteSession final : public ObservationSource {
   std::atomic<std::uint64_t> revision_{0}, taken_{0};
   std::atomic<AnalysisSet> analyses_{0};  // all would keep a slow line from the first picture
 
-  mutable std::mutex mutex_;  // of what both threads use, up to the next comment
-  std::deque<Command> queue_;
+  mutable std::mutex mutex_;   // of what both threads use, up to the next comment
+  std::deque<Order> orders_;   // until an observation shows their effects
+  std::size_t in_flight_ = 0;  // the first of them: sent on this line, or received on one before
+  std::uint64_t ordered_ = 0;  // number of the newest one
+  bool is_refused_ = false;    // the session was stopped, or shows another window
   std::shared_ptr<const Observation> newest_ = std::make_shared<const Observation>();
   mutable std::uint64_t seen_ = 0;    // revision that the window has taken
   mutable std::uint32_t credit_ = 0;  // observations that the session may send
@@ -373,15 +385,14 @@ class RemoteSession final : public ObservationSource {
 
   // Of the thread alone.
   std::optional<Connection> connection_;
-  std::deque<std::pair<std::uint64_t, Command>> unconfirmed_;  // with their numbers
-  std::map<std::uint64_t, std::filesystem::path> saves_;       // of this machine, by the numbers of their commands
-  std::map<std::uint64_t, std::string> coming_;                // the first pieces of them, and of a Bulk
+  std::map<std::uint64_t, std::filesystem::path> saves_;  // of this machine, by the numbers of their commands
+  std::map<std::uint64_t, std::string> coming_;           // the first pieces of them, and of a Bulk
   Bulk bulk_;
   std::uint64_t sent_ = 0, pinged_bytes_ = 0;
   AnalysisSet told_ = 0;  // the analyses that the session knows of
   double pinged_at_ = 0, heard_at_ = 0;
-  double speed_limit_ = 0;                                           // of the session before, which no recipe has
-  bool is_welcome_ = false, is_refused_ = false, has_seen_ = false;  // an observation of this line
+  double speed_limit_ = 0;                      // of the session before, which no recipe has
+  bool is_welcome_ = false, has_seen_ = false;  // an observation of this line
   bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
   bool asked_to_run_ = false;                   // and has not been seen running since
   std::thread thread_;

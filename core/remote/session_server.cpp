@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <list>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/io/atomic_file.h"
@@ -20,16 +21,19 @@ namespace {
 
 constexpr int eager_wait = 2, idle_wait = 100;  // milliseconds
 constexpr double silence = 10;                  // seconds after which another window may take over
-constexpr std::uint32_t most_credit = 4;
-constexpr std::size_t piece_bytes = std::size_t{32} << 10;
-constexpr double slow_rate = 9e5;  // bytes of pieces a second, before they are packed: with observations 1 MB
+constexpr int most_credit = 4, most_owed = 2;   // observations in flight: that were wished, and besides them
+constexpr std::size_t piece_bytes = std::size_t{32} << 10, slow_piece_bytes = std::size_t{8} << 10;
+// Of a slow line: bytes of pieces a second, before they are packed, and seconds between observations. Together 1 MB/s.
+constexpr double slow_rate = 9e5, slow_interval = 1.0 / 15;
 
 struct ServedWindow {
   FramedLine line;
   SentParts parts{};
   std::uint64_t client = 0;
-  std::uint32_t credit = 0;        // observations that it wants
+  int credit = 0;                  // observations that it wants; below 0: it has got more
   std::uint64_t revision = ~0ULL;  // of the last one that it got
+  std::uint64_t answered = 0;      // commands whose effects it shows
+  double shown_at = 0;
   double heard_at = line_clock();
   bool is_slow = false;  // its line
   bool ends = false;     // after its last message
@@ -53,7 +57,7 @@ class SessionServer {
   /// Without a socket until the window has gone.
   void run(const Descriptor& socket) {
     while (!options_.is_over() && (socket.valid() || !windows_.empty())) {
-      wait(socket, shown_ && (shown_->credit > 0 || !saves_.empty() || !pieces_.empty()) ? eager_wait : idle_wait);
+      wait(socket, is_awaited() ? eager_wait : idle_wait);
       for (ServedWindow& window : windows_) serve(window);
       std::erase_if(windows_, [this](const ServedWindow& window) {
         const bool is_gone = !window.line.is_open() || (window.ends && window.line.is_idle());
@@ -69,6 +73,11 @@ class SessionServer {
   }
 
  private:
+  /// Whether the window gets something as soon as the session has made it.
+  bool is_awaited() const {
+    return shown_ && (shown_->credit > 0 || shown_->answered < received_ || !saves_.empty() || !pieces_.empty());
+  }
+
   void wait(const Descriptor& socket, int milliseconds) {
     std::vector<pollfd> waits;
     for (const ServedWindow& window : windows_) window.line.wait_for(waits);
@@ -122,10 +131,11 @@ class SessionServer {
     if (shown_) refuse(*shown_, ExitCode::failure, "another window shows this session now");
     window.client = hello.client;
     shown_ = &window;
+    window.answered = received_;
     pieces_.clear();
     sent_bytes_ = 0;
     traced_ = nullptr;
-    window.line.send(encode(Welcome{received_, is_new_}, window.parts));
+    window.line.send(encode(Welcome{received_, orders_[hello.client], is_new_}, window.parts));
   }
 
   void open(const Hello& hello) {
@@ -171,11 +181,11 @@ class SessionServer {
     const double now = line_clock();
     if (pieces_.empty() || !window.line.is_idle() || (window.is_slow && now < next_piece_at_)) return;
     const Piece& rest = pieces_.front();
-    const Piece piece{rest.save, rest.bytes.substr(sent_bytes_, piece_bytes),
-                      sent_bytes_ + piece_bytes >= rest.bytes.size()};
+    const std::size_t size = window.is_slow ? slow_piece_bytes : piece_bytes;  // what follows waits for it
+    const Piece piece{rest.save, rest.bytes.substr(sent_bytes_, size), sent_bytes_ + size >= rest.bytes.size()};
     window.line.send(encode(piece, window.parts));
     next_piece_at_ = now + static_cast<double>(piece.bytes.size()) / slow_rate;
-    sent_bytes_ = piece.is_last ? 0 : sent_bytes_ + piece_bytes;
+    sent_bytes_ = piece.is_last ? 0 : sent_bytes_ + size;
     if (!piece.is_last) return;
     pieces_.pop_front();
     if (piece.save == 0) window.revision = ~0ULL;  // shows it also at rest
@@ -198,6 +208,7 @@ class SessionServer {
   /// What waits to be shown is older than the command: the session makes another observation, with its effect.
   void take(ServedWindow& window, const Order& order) {
     if (&window != shown_) return;
+    orders_[window.client] = order.number;
     saves_here(order.command) ? give_save() : give(order.command);
     window.revision = session_->revision();
     session_->observe();
@@ -207,7 +218,8 @@ class SessionServer {
     if (&window != shown_) return;
     is_new_ = false;
     window.is_slow = wish.is_slow;
-    window.credit = std::min(window.credit + std::min(wish.observations, most_credit), most_credit);
+    window.credit = std::min(window.credit + static_cast<int>(std::min<std::uint32_t>(wish.observations, most_credit)),
+                             most_credit);
     session_->request_analyses(wish.analyses);
     if (wish.observations > 0) return;
     Pong pong{wish.sent_at, wish.beginning};
@@ -215,19 +227,27 @@ class SessionServer {
     window.line.send(encode(pong, window.parts));
   }
 
-  /// The newest observation, once all before has been written.
+  /// The newest observation, once all before has been written. One that shows a command does not wait for the wish,
+  /// which a long line may be carrying still.
   void show(ServedWindow& window) {
-    if (window.credit == 0 || window.revision == session_->revision() || !window.line.is_idle()) return;
-    --window.credit;
-    window.revision = session_->revision();
+    const double now = line_clock();
     const std::uint64_t taken = session_->taken_commands();
-    const std::shared_ptr<const Observation> now = session_->observe();
-    window.line.send(encode(Sight{taken, window.is_slow ? without_bulk(*now) : now}, window.parts));
+    const bool is_answer = taken > window.answered;
+    if (window.revision == session_->revision() || !window.line.is_idle()) return;
+    if (window.credit <= (is_answer ? -most_owed : 0)) return;
+    if (window.is_slow && !is_answer && now - window.shown_at < slow_interval) return;
+    --window.credit;
+    window.shown_at = now;
+    window.revision = session_->revision();
+    window.answered = taken;
+    const std::shared_ptr<const Observation> newest = session_->observe();
+    window.line.send(encode(Sight{taken, window.is_slow ? without_bulk(*newest) : newest}, window.parts));
   }
 
   ServerOptions options_;
   std::unique_ptr<Session> session_;
   std::uint64_t received_ = 0;                                         // commands
+  std::map<std::uint64_t, std::uint64_t> orders_;                      // the last one of each window, by client
   bool is_new_ = false;                                                // no window knows yet that the session has begun
   std::deque<std::pair<std::uint64_t, std::filesystem::path>> saves_;  // for the window: with their commands
   std::deque<Piece> pieces_;                                           // whole, the first one sent in part

@@ -24,7 +24,7 @@
 namespace afterglow {
 namespace {
 
-constexpr std::size_t most_part_bytes = std::size_t{1} << 30;  // of all parts that a peer makes this side keep
+constexpr std::size_t json_growth = 32;  // bytes of memory for a byte of text, at most
 
 template <class Message>
 Message decode(std::string_view bytes, ReceivedParts& parts) {
@@ -64,18 +64,18 @@ std::pair<SharedPart&, bool> sent_part(SentParts& parts, std::shared_ptr<const v
 }
 
 SharedPart* received_part(ReceivedParts& parts, std::uint64_t number, const void* type) {
-  const auto found = parts.find(number);
-  if (found == parts.end()) return nullptr;
+  const auto found = parts.by_number.find(number);
+  if (found == parts.by_number.end()) return nullptr;
   if (found->second.type != type) refuse_message("it takes one part for another");
   found->second.is_used = true;
   return &found->second;
 }
 
 void keep_part(ReceivedParts& parts, std::uint64_t number, SharedPart part) {
-  std::size_t bytes = part.bytes;
-  for (const auto& [key, kept] : parts) bytes += kept.bytes;
-  if (bytes > most_part_bytes) refuse_message("its parts are larger than 1 GiB");
-  parts[number] = std::move(part);
+  SharedPart& kept = parts.by_number[number];
+  parts.bytes += part.bytes - kept.bytes;
+  if (parts.bytes > most_unpacked) refuse_message("its parts are larger than 1 GiB");
+  kept = std::move(part);
 }
 
 void require_sound(const RunStatus& run) {
@@ -129,6 +129,7 @@ void travel_curve(Reader& stream, Values& curve) {
   auto numbers = std::static_pointer_cast<double[]>(std::const_pointer_cast<void>(part.value));
   if (size > part.capacity) {
     part.capacity = std::max(2 * part.capacity, size);
+    stream.make_room(part.capacity * sizeof(double));
     const auto larger = std::make_shared_for_overwrite<double[]>(part.capacity);
     std::copy_n(numbers.get(), part.size, larger.get());
     numbers = larger;
@@ -165,6 +166,7 @@ void travel_json(Writer& stream, const nlohmann::json& object) {
 void travel_json(Reader& stream, nlohmann::json& object) {
   std::string text;
   travel(stream, text);
+  stream.make_room(json_growth * text.size());
   object = parse_json(text, "a command over the line");
   if (!object.is_object()) refuse_message("the value of a command is no object");
 }
@@ -191,7 +193,10 @@ Request decode_request(std::string_view bytes) {
 
 Answer decode_answer(std::string_view bytes, ReceivedParts& parts) {
   Answer answer = decode<Answer>(bytes, parts);
-  if (std::holds_alternative<Sight>(answer)) forget_unused(parts);
+  if (!std::holds_alternative<Sight>(answer)) return answer;
+  forget_unused(parts.by_number);
+  parts.bytes = 0;
+  for (const auto& [number, part] : parts.by_number) parts.bytes += part.bytes;
   return answer;
 }
 

@@ -31,6 +31,7 @@ struct Hello {
 };
 struct Order {
   Command command;
+  std::uint64_t number = 0;  ///< among those of its window, from 1
 };
 /// Lets the session send `observations` more. One without any, once a second, is answered by `Pong`.
 struct Wish {
@@ -43,8 +44,9 @@ struct Wish {
 using Request = std::variant<Hello, Order, Wish>;
 
 struct Welcome {
-  std::uint64_t received = 0;  ///< commands that it has from all windows
-  bool is_new = false;         ///< it began with this window's start
+  std::uint64_t received = 0;    ///< commands that it has from all windows
+  std::uint64_t last_order = 0;  ///< the number of the last one from this window
+  bool is_new = false;           ///< it began with this window's start
 };
 struct Sight {
   std::uint64_t taken = 0;  ///< commands whose effects it shows
@@ -80,15 +82,18 @@ struct SharedPart {
   const void* type = nullptr;  ///< received ones: so that a peer cannot pass one part as another
   std::uint64_t number = 0;
   std::size_t size = 0, capacity = 0;  ///< of a curve: numbers sent or received, and room for them
-  std::size_t bytes = 0;               ///< received
+  std::size_t bytes = 0;               ///< of memory, received
   bool is_used = true;
 };
-using SentParts = std::unordered_map<const void*, SharedPart>;        ///< by address
-using ReceivedParts = std::unordered_map<std::uint64_t, SharedPart>;  ///< by number
+using SentParts = std::unordered_map<const void*, SharedPart>;  ///< by address
+struct ReceivedParts {
+  std::unordered_map<std::uint64_t, SharedPart> by_number;
+  std::size_t bytes = 0;  ///< of all
+};
 
 std::string encode(const Request& request);
 std::string encode(const Answer& answer, SentParts& parts);
-/// Both throw Error(bad_input) for bytes that are no message; they allocate no more than some times the bytes.
+/// Both throw Error(bad_input) for bytes that are no message, or would unpack to more than 1 GiB.
 Request decode_request(std::string_view bytes);
 Answer decode_answer(std::string_view bytes, ReceivedParts& parts);
 

@@ -196,6 +196,38 @@ TEST_F(RemoteProgram, ARunThatIsBeingRepeatedIsNotLost) {
   EXPECT_EQ(watch(*source, is_at_end)->recipe, recipe);
 }
 
+/// Another window has the session meanwhile, whose commands are counted too; one that stays is not pushed away.
+TEST_F(RemoteProgram, CommandsThatWaitForTheLineAreCarriedOutOrNamed) {
+  RemoteOptions options = through("session --connect");
+  const std::string cuttable = "; while [ -e cut ]; do sleep 0.05; done; echo $$ > relay; ";
+  options.words[2] = "cd '" + folder_.path().string() + "'" + cuttable + options.words[2];
+  const auto source = connect_to_remote(options);
+  watch(*source, is_finished);
+  const auto cut = [&](std::int64_t then_rewinds_to) {
+    write("cut", "");
+    run_line("kill -9 $(cat relay)", folder_.path());
+    watch(*source, [&](const Observation&) { return !source->line().problem.empty(); });
+    source->send({"rewind", json{{"step", then_rewinds_to}}});
+    EXPECT_THAT(source->line().problem, HasSubstr("Not carried out yet: rewind."));
+    auto other = connect_to_remote(through("session --connect"));
+    const std::uint64_t before = other->taken_commands();
+    for (int i = 1; i <= 3; ++i) other->send({"note", json{{"text", std::to_string(i)}}});
+    watch(*other, [&](const Observation&) { return other->taken_commands() == before + 3; });
+    return other;
+  };
+  cut(20).reset();
+  std::filesystem::remove(folder_ / "cut");
+  watch(*source, [](const Observation& now) { return now.step == 20; });
+  EXPECT_EQ(source->taken_commands(), 4u);
+  EXPECT_EQ(source->line().problem, "");
+  const auto other = cut(10);
+  std::filesystem::remove(folder_ / "cut");
+  watch(*source, [&](const Observation&) { return source->line().problem.find("no longer") != std::string::npos; });
+  EXPECT_THAT(source->line().problem, HasSubstr("another window shows this session"));
+  EXPECT_THAT(source->line().problem, HasSubstr("Perhaps not carried out: rewind."));
+  EXPECT_EQ(other->observe()->step, 20);
+}
+
 /// Each line breaks down with noise in a message, the later ones after more bytes of one direction, so that one of them
 /// carries the whole first picture; `dd`, because `head` keeps what it has read.
 TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {

@@ -2,6 +2,7 @@
 // there is one.
 #include "tests/support/fuzz_targets.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/recipe/lesson.h"
 #include "core/recipe/lesson_plan.h"
+#include "core/remote/framed_line.h"
 #include "core/remote/wire.h"
 #include "core/tasks/token_labels.h"
 #include "core/text/tokenizer.h"
@@ -213,6 +215,15 @@ void open_answer(const std::string& bytes) {
   }
 }
 
+/// Bytes of a peer before they are messages.
+void open_line(const std::string& bytes) {
+  const FileOf file(bytes, ".line");
+  FramedLine line(Descriptor(::open(file.path().c_str(), O_RDONLY)), Descriptor(::open("/dev/null", O_WRONLY)));
+  line.move();
+  while (line.receive()) {
+  }
+}
+
 void open_snapshot(const std::string& bytes) { open_run(bytes, ".safetensors"); }
 void open_svg(const std::string& bytes) { open_run(bytes, ".svg"); }
 void open_pdf(const std::string& bytes) { open_run(bytes, ".pdf"); }
@@ -237,6 +248,7 @@ constexpr std::array targets{
     FuzzTarget{"settings", open_settings},
     FuzzTarget{"request", open_request},
     FuzzTarget{"answer", open_answer},
+    FuzzTarget{"line", open_line},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "core/io/error.h"
 #include "core/random/random.h"
+#include "tests/support/counted_allocations.h"
 
 namespace afterglow {
 namespace {
@@ -109,6 +110,9 @@ TEST(FramedLine, RefusesWhatIsNoMessage) {
   EXPECT_FALSE(is_refused(std::string("\377\0\0\0abcd", 8)));  // the rest may come
   EXPECT_TRUE(
       is_refused(std::string("\x0d\0\0\0\x28\xb5\x2f\xfd\xe0\0\0\0\0\1\0\0\0", 17)));  // says that it unpacks to 4 GiB
+  start_counting_memory();
+  EXPECT_TRUE(is_refused(std::string("\x0d\0\0\0\x28\xb5\x2f\xfd\xe0\0\0\0\x08\0\0\0\0", 17)));  // to 128 MiB
+  EXPECT_LT(max_memory_since_start(), 1 << 20) << "17 bytes cannot hold that";
   Ends ends;
   FramedLine here = line_on(std::move(ends.first));
   const std::string chatter(100'000, 'x');

@@ -42,6 +42,7 @@ class Filler {
     }
   }
   std::size_t count(std::size_t, std::size_t) { return 2; }
+  void make_room(std::size_t) {}
   int made = 0;
 };
 int travel_choice(Filler& stream, int, int most) { return most == 2 ? 1 : ++stream.made % most; }
@@ -200,6 +201,42 @@ TEST(Wire, DamagedBytesAreRefused) {
     }
     expect_harmless(bytes);
   }
+}
+
+/// How much memory a value takes that is refused because a reader has room for 1 MiB only.
+template <class T>
+std::int64_t memory_of_refused(const T& value) {
+  const std::string bytes = text_of(value);
+  ReceivedParts none;
+  T enough, too_much;
+  Reader patient{bytes, none};
+  EXPECT_NO_THROW(travel(patient, enough));
+  Reader stream{bytes, none, 1 << 20};
+  start_counting_memory();
+  EXPECT_THROW(travel(stream, too_much), Error);
+  return static_cast<std::int64_t>(max_memory_since_start());
+}
+
+TEST(Wire, WhatUnpacksToTooMuchIsRefusedBeforeItIsAllocated) {
+  constexpr std::int64_t some = 4 << 20;  // lists grow by doubling
+  EXPECT_LT(memory_of_refused(std::vector<std::string>(300'000)), some) << "8 bytes travel for 32";
+  EXPECT_LT(memory_of_refused(std::vector<double>(300'000)), some);
+  EXPECT_LT(memory_of_refused(std::vector<std::optional<Event>>(300'000)), some) << "one byte travels for 56";
+  EXPECT_LT(memory_of_refused(std::map<std::string, std::string>{{"a", std::string(2 << 20, 'x')}}), some);
+}
+
+TEST(Wire, KeptPartsAreCountedInMemory) {
+  Observation now;
+  const auto spectra = std::make_shared<Spectra>();
+  spectra->heads.resize(1000);
+  now.spectra = spectra;
+  SentParts mine;
+  ReceivedParts theirs;
+  decode_answer(sent(now, mine), theirs);
+  EXPECT_GE(theirs.bytes, 1000 * sizeof(HeadSpectrum));
+  now.spectra = nullptr;
+  decode_answer(sent(now, mine), theirs);
+  EXPECT_LT(theirs.bytes, 1000u) << "forgotten";
 }
 
 TEST(Wire, AConditionThatCannotBeReadIsRefused) {
