@@ -1,10 +1,9 @@
 // Translates the few escapes that mean other things in PCRE2, compiles with its JIT, and finds all matches.
-#include "core/text/regex.h"
-
 #include <algorithm>
 
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
+#include "core/text/text_steps.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,15 +1,33 @@
 // The steps of a tokenizer file before and after its model: normalizers, pre-tokenizers and decoders, made from JSON.
 #pragma once
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "core/text/regex.h"
-
 namespace afterglow {
+
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  std::size_t begin = 0, end = 0;
+};
+
+class Regex {
+ public:
+  /// Throws Error(bad_input) that names a pattern which is not valid or uses what PCRE2 has not.
+  explicit Regex(const std::string& pattern);
+
+  /// All matches from left to right, none overlapping; an empty one only where no match ends. `text` is UTF-8. Throws
+  /// Error(bad_input) for a pattern that needs too much time or memory.
+  std::vector<TextRange> matches(std::string_view text) const;
+
+ private:
+  std::string pattern_;
+  std::shared_ptr<void> code_;
+};
 
 /// Appends what a piece of text becomes to `out`. `is_first`: the piece begins the whole text.
 using Rewrite = std::function<void(std::string_view piece, bool is_first, std::string& out)>;

@@ -1,6 +1,4 @@
 // Finds Inter, JetBrains Mono and DejaVu, and bakes a small atlas with Latin, Greek and mathematics.
-#include "views/look/fonts.h"
-
 #include <stb_truetype.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 #include <span>
 
 #include "views/look/imgui_compat.h"
+#include "views/look/look.h"
 
 namespace afterglow {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "views/frame/overlays.h"
+#include "views/frame/page_state.h"
 #include "views/look/imgui_compat.h"
 
 namespace afterglow {

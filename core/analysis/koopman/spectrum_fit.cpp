@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/io/named.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/koopman/spectrum_fit.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 #include "core/engine/observation/mode_numbers.h"

@@ -1,6 +1,6 @@
 // Reads config.json: Python's extra numbers, nulls, typed fields.
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <sstream>
 
 #include "core/io/atomic_file.h"
@@ -14,7 +14,6 @@ namespace afterglow {
 namespace {
 
 constexpr std::size_t largest_config = std::size_t{4} << 20;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 void erase_nulls(json& object) {
   for (auto field = object.begin(); field != object.end();) {
@@ -75,8 +74,8 @@ std::int64_t ConfigFields::layers() const {
 double ConfigFields::number_in(const json& value, const char* name) const {
   if (value.is_number()) return value.get<double>();
   const json word = value.is_object() ? value.value("__float__", json()) : value;
-  if (word == "Infinity" || word == "inf") return infinity;
-  if (word == "-Infinity" || word == "-inf") return -infinity;
+  if (word == "Infinity" || word == "inf") return INFINITY;
+  if (word == "-Infinity" || word == "-inf") return -INFINITY;
   refuse(name, "a number is expected; correct it");
 }
 

@@ -259,7 +259,7 @@ constexpr FlaMixer mixers[] = {
 
 constexpr Mamba2Names mamba2_names{.norm_eps = "norm_eps", .step_limit = "dt_limit", .group_default = 1};
 
-bool knows(const json& config) {
+bool is_of_fla(const json& config) {
   const json type = config.value("model_type", json());
   return type == "mamba2" ? is_mamba2_of_fla(config) : find_by(mixers, type, &FlaMixer::model_type) != nullptr;
 }
@@ -331,7 +331,7 @@ std::int64_t mlp_width(const ConfigFields& config) {
   return (static_cast<std::int64_t>(wanted) + step - 1) / step * step;
 }
 
-ModelPlan plan(const ConfigFields& config) {
+ModelPlan plan_fla(const ConfigFields& config) {
   const FlaMixer* kind = find_by(mixers, config.fields().value("model_type", json()), &FlaMixer::model_type);
   if (kind == nullptr) return plan_mamba2(config);
   if (config.has("attnres_block_size"))
@@ -384,7 +384,7 @@ json attn_of(const std::vector<json>& blocks) {
   return found.size() == 1 ? found.front() : json(found);
 }
 
-json config_of(const json& model, const json&, std::vector<std::string>& notes) {
+json fla_config(const json& model, const json&, std::vector<std::string>& notes) {
   if (model.contains("memory")) refuse_model("with a memory of training");
   const std::vector<json> blocks = blocks_of(model);
   json own;
@@ -427,7 +427,8 @@ json config_of(const json& model, const json&, std::vector<std::string>& notes) 
 }  // namespace
 
 CheckpointLibrary fla_library() {
-  return {"fla", "mamba2, gated_deltanet, kda, gla, delta_net (flash-linear-attention)", knows, plan, config_of};
+  return {"fla", "mamba2, gated_deltanet, kda, gla, delta_net (flash-linear-attention)", is_of_fla, plan_fla,
+          fla_config};
 }
 
 }  // namespace afterglow

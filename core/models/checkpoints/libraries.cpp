@@ -1,4 +1,5 @@
-// The list of libraries, and the parts that their models share.
+// The list of libraries, the parts that their models share, and Hugging Face transformers: Mamba2ForCausalLM, and the
+// families in families/.
 #include <algorithm>
 
 #include "core/io/embedded_text.h"
@@ -7,10 +8,50 @@
 #include "core/io/named.h"
 #include "core/io/wording.h"
 #include "core/models/checkpoints/families/family.h"
+#include "core/models/checkpoints/mamba2_fields.h"
+#include "core/models/checkpoints/model_plan.h"
 
 namespace afterglow {
+namespace {
 
-// Each is at the end of its own file.
+constexpr Mamba2Names transformers_names{
+    .norm_eps = "layer_norm_epsilon", .step_limit = "time_step_limit", .group_default = 8};
+
+bool is_of_transformers(const json& config) {
+  const bool is_mamba2 = config.value("model_type", json()) == "mamba2" && !is_mamba2_of_fla(config);
+  return is_mamba2 || find_family(config) != nullptr;
+}
+
+ModelPlan plan_transformers(const ConfigFields& config) {
+  if (const PlanFamily family = find_family(config.fields())) {
+    config.skip(library_words()["harmless"][config.text("model_type", "")]);
+    return family(config);
+  }
+  ModelPlan plan(config, config.number(transformers_names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
+  json mixer = mamba2_mixer(config, transformers_names);
+  take_norm_of_version(plan, config, mixer);
+  add_mamba2_blocks(plan, config, mixer);
+  return plan;
+}
+
+json transformers_config(const json& model, const json&, std::vector<std::string>& notes) {
+  const json mixer = common_mamba2_mixer(model, "transformers");
+  if (!mixer.value("rmsnorm", true))
+    throw BadInput("transformers' Mamba2 always has a gated norm; export with --format fla");
+  json config = mamba2_config(model, mixer, transformers_names);
+  const bool is_over_all = mixer.value("ngroups", 1) > 1 && !mixer.value("norm_per_group", false);
+  config["transformers_version"] = is_over_all ? "5.22.0" : "5.23.0";
+  if (is_over_all)
+    notes.emplace_back(
+        "the gated norm is over all columns: load the folder with transformers up to 5.22, as later ones take it of "
+        "each group and answer otherwise, or train with \"norm_per_group\": true");
+  config["architectures"] = {"Mamba2ForCausalLM"};
+  return config;
+}
+
+}  // namespace
+
+// Each is at the end of its file.
 CheckpointLibrary transformers_library(), fla_library(), state_spaces_library(), sessa_library(),
     spectral_memory_library();
 
@@ -149,6 +190,13 @@ const CheckpointLibrary& library_of(const json& config, std::string_view where) 
   const json type = config.value("model_type", json());
   throw BadInput(where, ": \"model_type\" is ", type.is_null() ? "missing" : type.dump(),
                  ", of which Afterglow has no layers; it opens models of ", joined(models, "; "));
+}
+
+CheckpointLibrary transformers_library() {
+  std::string models;
+  for (const ReadableModel& row : readable_models())
+    if (row.library == "transformers") models += (models.empty() ? "" : ", ") + row.name;
+  return {"transformers", models, is_of_transformers, plan_transformers, transformers_config};
 }
 
 }  // namespace afterglow

@@ -2,7 +2,6 @@
 #include "core/models/checkpoints/mamba2_fields.h"
 
 #include <cmath>
-#include <limits>
 
 #include "core/io/error.h"
 #include "core/io/json.h"
@@ -10,8 +9,6 @@
 
 namespace afterglow {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// A field with the same name in both libraries, and its default in each.
 struct Field {
@@ -49,7 +46,7 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
   for (const Field& field : fields()) mixer[field.ours] = value_of(config, field.theirs, field.their_default);
   const std::string act = config.text("hidden_act", "silu");
   if (act != "silu" && act != "swish") config.refuse("hidden_act", "only \"silu\" is computed here; convert the model");
-  const auto [least, most] = config.range(names.step_limit, {0.0, infinity});
+  const auto [least, most] = config.range(names.step_limit, {0.0, INFINITY});
   limit_steps(mixer, least, most);
   const double heads = static_cast<double>(config.integer("hidden_size", std::nullopt)) *
                        mixer["expand"].get<double>() / mixer["headdim"].get<double>();

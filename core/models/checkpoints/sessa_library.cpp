@@ -7,11 +7,11 @@
 namespace afterglow {
 namespace {
 
-constexpr const char* type = "sessa";
+constexpr const char* sessa_type = "sessa";
 
 json mixer_of(const ConfigFields& config) {
   const std::int64_t heads = config.integer("n_heads", 1);
-  return {{"kind", type},
+  return {{"kind", sessa_type},
           {"n_heads", heads},
           {"n_kv_heads", config.integer("n_kv_heads", heads)},
           {"use_forward_rope", config.flag("use_forward_rope", true)},
@@ -19,12 +19,12 @@ json mixer_of(const ConfigFields& config) {
           {"ln_eps", config.number("ln_eps", 1e-5)}};
 }
 
-ModelPlan plan(const ConfigFields& config) {
+ModelPlan plan_sessa(const ConfigFields& config) {
   ModelPlan plan(config, config.number("norm_eps", 1e-5), "", "norm.weight");
   const json mixer = mixer_of(config);
   for (std::int64_t layer = 0; layer < config.layers(); ++layer) {
     const auto block = static_cast<std::size_t>(layer);
-    const auto match = [&](const std::string& name) { plan.match(block, std::string(type) + "." + name, name); };
+    const auto match = [&](const std::string& name) { plan.match(block, std::string(sessa_type) + "." + name, name); };
     for (const char* map : {"ln", "W_in", "mixer.q_proj", "mixer.k_proj", "mixer.v_proj", "mixer.proj_fb", "W_out"}) {
       match(std::string(map) + ".weight");
       match(std::string(map) + ".bias");
@@ -39,11 +39,12 @@ ModelPlan plan(const ConfigFields& config) {
   return plan;
 }
 
-json config_of(const json& model, const json&, std::vector<std::string>&) {
+json sessa_config(const json& model, const json&, std::vector<std::string>&) {
   const std::vector<json> blocks = blocks_of(model);
   json config = outer_config(model, static_cast<std::int64_t>(blocks.size()));
   for (const json& block : blocks) {
-    const bool is_alone = block.contains("mixer") && block["mixer"].value("kind", "") == type && !block.contains("mlp");
+    const bool is_alone =
+        block.contains("mixer") && block["mixer"].value("kind", "") == sessa_type && !block.contains("mlp");
     if (!is_alone || block != blocks.front() || !block["mixer"].value("use_feedback", true) ||
         !block["mixer"].value("use_norm", true) || model.contains("memory"))
       throw Error(
@@ -53,18 +54,18 @@ json config_of(const json& model, const json&, std::vector<std::string>&) {
   config.update(blocks.front()["mixer"]);
   config.erase("kind");
   config["norm_eps"] = model.value("norm_eps", 1e-5);
-  config["model_type"] = type;
+  config["model_type"] = sessa_type;
   return config;
 }
 
 }  // namespace
 
 CheckpointLibrary sessa_library() {
-  return {type,
+  return {sessa_type,
           "sessa (layers named as Sessa's package names them)",
-          [](const json& config) { return config.value("model_type", json()) == type; },
-          plan,
-          config_of,
+          [](const json& config) { return config.value("model_type", json()) == sessa_type; },
+          plan_sessa,
+          sessa_config,
           "mixer.gamma_ctx.weight",
           R"({"model_type": "sessa", "hidden_size": .., "vocab_size": .., "num_hidden_layers": .., "n_heads": ..})"};
 }

@@ -7,10 +7,10 @@
 namespace afterglow {
 namespace {
 
-constexpr const char* type = "spectral_memory";
+constexpr const char* spectral_memory_type = "spectral_memory";
 
-bool knows(const json& config) {
-  return config.value("model_type", json()) == type || config.value("model", json()) == "KLMemory";
+bool is_of_spectral_memory(const json& config) {
+  return config.value("model_type", json()) == spectral_memory_type || config.value("model", json()) == "KLMemory";
 }
 
 /// The published arguments; those of the series belong to the task.
@@ -18,7 +18,7 @@ json model_of(const ConfigFields& config) {
   if (!config.flag("kl_detach", true))
     config.refuse("kl_detach",
                   "gradients through the decomposition are not computed here; the published value is true");
-  return {{"kind", type},
+  return {{"kind", spectral_memory_type},
           {"d_model", config.integer("d_model", std::nullopt)},
           {"n_heads", config.integer("n_heads", std::nullopt)},
           {"d_ff", config.integer("d_ff", std::nullopt)},
@@ -33,7 +33,7 @@ json model_of(const ConfigFields& config) {
           {"memory_depth", config.integer("memory_depth", 3000)}};
 }
 
-ModelPlan plan(const ConfigFields& config) {
+ModelPlan plan_spectral_memory(const ConfigFields& config) {
   const json model = model_of(config);
   ModelPlan plan(model, {{"kind", "forecast"},
                          {"path", "built-in"},
@@ -62,12 +62,12 @@ ModelPlan plan(const ConfigFields& config) {
   return plan;
 }
 
-json config_of(const json& model, const json& task, std::vector<std::string>& notes) {
-  if (model.value("kind", json()) != type)
+json spectral_memory_config(const json& model, const json& task, std::vector<std::string>& notes) {
+  if (model.value("kind", json()) != spectral_memory_type)
     throw BadInput("Spectral Memory's code has the forecasting model spectral_memory alone; export with --format npz");
   json config = model;
   config.erase("kind");
-  config["model_type"] = type;
+  config["model_type"] = spectral_memory_type;
   config["seq_len"] = task.at("length");
   config["pred_len"] = task.at("horizon");
   notes.emplace_back("the history of the memory is not written; the snapshot keeps it");
@@ -77,11 +77,11 @@ json config_of(const json& model, const json& task, std::vector<std::string>& no
 }  // namespace
 
 CheckpointLibrary spectral_memory_library() {
-  return {type,
+  return {spectral_memory_type,
           "spectral_memory (KLMemory of its authors)",
-          knows,
-          plan,
-          config_of,
+          is_of_spectral_memory,
+          plan_spectral_memory,
+          spectral_memory_config,
           "memory.projection_mlp.0.weight",
           R"({"model_type": "spectral_memory", "seq_len": .., "pred_len": .., "d_model": .., "n_heads": .., )"
           R"("d_ff": .., "e_layers": .., "n_components": .., "memory_tokens": ..})"};

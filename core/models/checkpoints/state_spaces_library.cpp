@@ -8,7 +8,7 @@
 namespace afterglow {
 namespace {
 
-bool knows(const json& config) { return config.contains("ssm_cfg") && !config.contains("model_type"); }
+bool is_of_state_spaces(const json& config) { return config.contains("ssm_cfg") && !config.contains("model_type"); }
 
 /// The vocabulary with the rows that the library adds.
 std::int64_t padded_vocabulary(const ConfigFields& config) {
@@ -28,7 +28,7 @@ void refuse_others(const ConfigFields& config, const ConfigFields& ssm, bool is_
     if (is_second && holds(ssm, field)) ssm.refuse(field, "it is not computed here");
 }
 
-ModelPlan plan(const ConfigFields& config) {
+ModelPlan plan_state_spaces(const ConfigFields& config) {
   const ConfigFields ssm = config.part("ssm_cfg");
   const std::string layer = ssm.text("layer", "Mamba1");
   const bool is_second = layer == "Mamba2";
@@ -70,14 +70,14 @@ ModelPlan plan(const ConfigFields& config) {
   return plan;
 }
 
-json config_of(const json&, const json&, std::vector<std::string>&) {
+json state_spaces_config(const json&, const json&, std::vector<std::string>&) {
   throw BadInput("mamba_ssm's config.json is written only for models that came with one; export with --format npz");
 }
 
 }  // namespace
 
 CheckpointLibrary state_spaces_library() {
-  return {"mamba_ssm", "Mamba-1 and Mamba-2 (mamba_ssm)", knows, plan, config_of};
+  return {"mamba_ssm", "Mamba-1 and Mamba-2 (mamba_ssm)", is_of_state_spaces, plan_state_spaces, state_spaces_config};
 }
 
 }  // namespace afterglow

@@ -1,11 +1,10 @@
 // First-order moves of eigenvalues against the eigenvalues of changed matrices.
-#include "core/analysis/koopman/mode_sensitivity.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {

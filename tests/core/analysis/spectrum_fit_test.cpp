@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/analysis/linear_algebra/spectrum.h"
 
 namespace afterglow {

@@ -2,7 +2,7 @@
 // from against the step that training makes.
 #include <gmock/gmock.h>
 
-#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/engine/analyses/forces/forces_measurement.h"
 #include "core/engine/session/analysed_run.h"
 #include "tests/core/engine/small_recipe.h"

@@ -8,7 +8,6 @@
 
 #include "core/io/error.h"
 #include "core/io/terminal_text.h"
-#include "core/text/regex.h"
 #include "core/text/text_steps.h"
 #include "tests/core/io/temporary_folder.h"
 #include "tests/support/counted_allocations.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/analysis/koopman/mode_sensitivity.h"
+#include "core/analysis/koopman/mode_decomposition.h"
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/inspected_example.h"

@@ -1,15 +1,74 @@
-// Completion for bash, zsh and fish.
-#include <array>
-
+// Reads commands, options and their values off the parser; writes completion for bash, zsh and fish, and the page for
+// `man` in roff with the man macros.
 #include "app/shell/shell_texts.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "app/cli/command_line.h"
+#include "app/cli/paper_plots.h"
 #include "core/io/error.h"
 #include "core/io/named.h"
 #include "core/io/terminal_text.h"
+#include "core/studies/table.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+/// The values in "TEXT:{auto,cpu,cuda}", as the parser writes the type of an option.
+Texts listed_choices(const std::string& type) {
+  const std::size_t open = type.find('{'), close = type.find('}');
+  Texts choices;
+  if (open == std::string::npos || close == std::string::npos) return choices;
+  std::istringstream words(type.substr(open + 1, close - open - 1));
+  for (std::string word; std::getline(words, word, ',');) choices.push_back(word);
+  return choices;
+}
+
+/// Values that the parser does not list (tasks, presets and the like), from the registries that hold them.
+Texts choices_of(const std::string& command, const CLI::Option& option) {
+  const std::string name = option.get_name();
+  if (name == "--preset") return names_of(presets(), &Preset::name);
+  if (command == "plot" && name == "kind") {
+    Texts plots = names_of(plot_kinds(), &PlotKind::id);
+    for (const PaperPlot& paper : paper_plots()) plots.push_back(paper.id);
+    return plots;
+  }
+  if (command == "table" && name == "name") return names_of(tables(), &Table::name);
+  return listed_choices(option.get_type_name());
+}
+
+WordOption word_option(const std::string& command, const CLI::Option& option) {
+  WordOption word;
+  for (const std::string& name : option.get_snames()) word.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) word.names.push_back("--" + name);
+  word.meaning = option.get_description();
+  if (option.get_items_expected_max() > 0) {
+    const std::string type = option.get_type_name();
+    word.value = type.substr(0, type.find(':'));
+  }
+  word.choices = choices_of(command, option);
+  return word;
+}
+
+WordCommand word_command(const CLI::App& app) {
+  WordCommand word{app.get_parent() == nullptr ? "" : app.get_name(), app.get_description(), app.get_footer(), {}, {}};
+  word.examples.resize(std::min(word.examples.size(), word.examples.find("Exit codes:")));
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->nonpositional()) {
+      word.options.push_back(word_option(word.name, *option));
+    } else {
+      word.choices = choices_of(word.name, *option);
+    }
+  }
+  return word;
+}
+
 using Commands = std::vector<WordCommand>;
 
 Texts command_names(const Commands& commands) {
@@ -137,7 +196,37 @@ struct Shell {
 };
 constexpr std::array shells{Shell{"bash", for_bash}, Shell{"zsh", for_zsh}, Shell{"fish", for_fish}};
 
+/// Escapes what roff interprets: a dot or quote at the start of a line, a backslash anywhere, and a plain "-", which
+/// roff would print as a hyphen that cannot be pasted into a shell.
+std::string roff(const std::string& text) {
+  std::string line;
+  bool is_start = true;
+  for (const char letter : text) {
+    if (is_start && (letter == '.' || letter == '\'')) line += "\\&";
+    line += letter == '\\' ? "\\e" : letter == '-' ? "\\-" : std::string(1, letter);
+    is_start = letter == '\n';
+  }
+  return line;
+}
+
+std::string option_text(const WordOption& option) {
+  std::string names;
+  for (const std::string& name : option.names) names += (names.empty() ? "\\fB" : ", \\fB") + roff(name) + "\\fR";
+  const std::string value = option.value.empty() ? "" : " \\fI" + roff(option.value) + "\\fR";
+  return ".TP\n" + names + value + "\n" + roff(option.meaning) + "\n";
+}
+
+std::string examples_text(const std::string& examples) {
+  return examples.empty() ? "" : ".PP\n.nf\n" + roff(examples) + ".fi\n";
+}
+
 }  // namespace
+
+std::vector<WordCommand> words_of(const CLI::App& app) {
+  std::vector<WordCommand> words{word_command(app)};
+  for (const CLI::App* command : app.get_subcommands({})) words.push_back(word_command(*command));
+  return words;
+}
 
 std::vector<std::string> known_shells() { return names_of(shells, &Shell::name); }
 
@@ -146,6 +235,35 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
     if (shell == known.name) return known.script(words_of(app));
   }
   throw UsageError("there is no completion for \"", shell, "\"; there is ", joined(known_shells(), ", "));
+}
+
+std::string manual_page(const CLI::App& app, const std::string& version) {
+  const std::vector<WordCommand> commands = words_of(app);
+  const WordCommand& program = commands.front();
+  std::ostringstream page;
+  page << ".TH AFTERGLOW 1 \"\" \"" << roff(version) << "\" \"User Commands\"\n"
+       << ".SH NAME\nafterglow \\- a laboratory for sequence layers and what they remember\n"
+       << ".SH SYNOPSIS\n.B afterglow\n[\\fIOPTIONS\\fR] [\\fIFILE\\fR]\n.br\n.B afterglow\n\\fICOMMAND\\fR "
+          "[\\fIOPTIONS\\fR]\n"
+       << ".SH DESCRIPTION\n"
+       << roff(program.meaning)
+       << "\nWithout a command the window opens; with one nothing but the terminal is needed.\n"
+       << examples_text(program.examples) << ".SH OPTIONS OF THE WINDOW\n";
+  for (const WordOption& option : program.options) page << option_text(option);
+  page << ".SH COMMANDS\n";
+  for (const WordCommand& command : commands) {
+    if (command.name.empty()) continue;
+    page << ".SS " << roff(command.name) << "\n" << roff(command.meaning) << "\n";
+    for (const WordOption& option : command.options) page << option_text(option);
+    page << examples_text(command.examples);
+  }
+  page << ".SH ENVIRONMENT\n";
+  for (const nlohmann::json& row : help_texts().at("environment"))
+    page << ".TP\n.B " << roff(row.at(0)) << "\n" << roff(row.at(1)) << "\n";
+  const std::string footer = app.get_footer();
+  const std::size_t codes = footer.find("Exit codes:");
+  if (codes != std::string::npos) page << ".SH EXIT STATUS\n" << roff(footer.substr(codes)) << "\n";
+  return page.str();
 }
 
 }  // namespace afterglow
