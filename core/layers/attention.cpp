@@ -196,7 +196,6 @@ class Attention final : public Layer {
     const Var all_values = tape.constant(append_tokens(tape, state.get("values"), heads.v.value, state.position));
     return read(tape, heads, all_keys, all_values);
   }
-  bool steps_together() const override { return true; }
   /// The constant of Sessa's proposition 10 (i) for each source, from the weights and one captured sequence; empty for
   /// a layer that is not plain.
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const {

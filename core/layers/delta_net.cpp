@@ -146,7 +146,6 @@ class DeltaNet final : public Layer {
     const Inputs in = core_inputs(tape, x, &state);
     return finish(tape, in, read(tape, in, state.get("state"), state.find("covariance"), resume));
   }
-  bool steps_together() const override { return true; }
   std::vector<LayerSetting> settings() override {
     std::vector<LayerSetting> all;
     if (config_.has_beta())

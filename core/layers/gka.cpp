@@ -16,6 +16,12 @@ namespace {
 
 constexpr double unit_eps = 1e-6;  // added to the lengths of q and k, and to beta
 
+/// max(g, log floor) for a floor above 0.
+Var at_least(Tape& tape, const Var& g, double floor) {
+  if (floor <= 0) return g;
+  return shifted(tape, unary(tape, Unary::relu, shifted(tape, g, -std::log(floor))), std::log(floor));
+}
+
 /// P = S S^T of a random S [D,d] with orthonormal columns.
 Initialiser projection_onto(std::int64_t dimensions) {
   return {[dimensions](Random& random, const Shape& shape, std::span<double> values) {
@@ -159,8 +165,9 @@ Var Gka::finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevS
   return linear(tape, y, tape.parameter(o_proj_));
 }
 
-Var Gka::forward(Tape& tape, const Var& x, const Tensor&) {
-  const Inputs in = core_inputs(tape, x, nullptr);
+Var Gka::forward(Tape& tape, const Var& x, const Tensor&) { return answer(tape, core_inputs(tape, x, nullptr)); }
+
+Var Gka::answer(Tape& tape, const Inputs& in) const {
   ChebyshevSaved saved;
   const Var heads = chebyshev_readout(tape, core_config(), in, &saved);
   return finish(tape, heads, in, saved);
@@ -174,6 +181,30 @@ std::vector<StateTensor> Gka::state_parts() const {
           {"q_convolution", {past, width}},
           {"k_convolution", {past, width}},
           {"v_convolution", {config_.value_convolution ? past : 0, width}}};
+}
+
+// Both memories are the state of a selective scan that writes every key once and fades by the gate.
+void Gka::remember(Tape& tape, const Inputs& in, const LayerState& state) const {
+  const Shape steps{in.k.shape()[0], in.k.shape()[1], config_.heads};
+  const DType dtype = in.k.value.dtype;
+  ScanVars scan;
+  scan.x = scan.C = in.k;
+  scan.heads = scan.groups = config_.heads;
+  for (const auto& [name, written] : {std::pair("S", in.v), std::pair("H", in.k)}) {
+    const bool fades = in.g.defined() && (name[0] == 'S' || config_.core.decay_keys);
+    scan.B = written;
+    scan.dt = filled(tape, steps, dtype, 1.0);
+    scan.log_decay = fades ? at_least(tape, in.g, config_.core.gate_floor) : Var{};
+    scan.lag = fades ? filled(tape, steps, dtype, 0.0) : Var{};
+    ssd_scan(tape, scan, state.get(name));
+  }
+}
+
+Var Gka::prefill(Tape& tape, const Var& x, const Tensor&, LayerState& state) {
+  state.position += x.shape()[1];
+  const Inputs in = core_inputs(tape, x, &state);
+  remember(tape, in, state);
+  return answer(tape, in);
 }
 
 Var Gka::step(Tape& tape, const Var& x, LayerState& state) {

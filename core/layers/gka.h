@@ -39,6 +39,7 @@ class Gka final : public Layer {
   /// `H`, `S` = U^T [B,H,D,D], and the last inputs of the convolutions.
   std::vector<StateTensor> state_parts() const override;
   Var step(Tape& tape, const Var& x, LayerState& state) override;
+  Var prefill(Tape& tape, const Var& x, const Tensor& mask, LayerState& state) override;
   /// Iterations, ridge strength, a fixed lambda, the smallest gate, alpha.
   std::vector<LayerSetting> settings() override;
   /// Whether the gradient flows through lambda into H; overrides bp_lambda.
@@ -61,6 +62,9 @@ class Gka final : public Layer {
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const;
   /// The core's settings; alpha counts only where no input gives it.
   ChebyshevConfig core_config() const;
+  Var answer(Tape& tape, const Inputs& in) const;
+  /// Writes H and S after all tokens of a new state.
+  void remember(Tape& tape, const Inputs& in, const LayerState& state) const;
   Var finish(Tape& tape, const Var& heads, const Inputs& in, const ChebyshevSaved& saved) const;
 
   GkaConfig config_;

@@ -1,4 +1,5 @@
-// Small tensors that a layer computes on the host for captures; never in a training step.
+// Copies and parts of tensors, and small tensors that a layer computes on the host for captures; never in a training
+// step.
 #pragma once
 #include <span>
 
@@ -9,6 +10,8 @@ namespace afterglow {
 
 /// A contiguous copy of columns of a wider tensor, valid until the tape begins anew.
 Tensor gathered(Tape& tape, const Tensor& columns);
+/// The rows [B,c] of the last token of x [B,T,c], in place.
+Tensor last_token(const Tensor& x);
 /// The numbers of a value; after the backward pass those of its gradient.
 std::vector<double> to_host(Tape& tape, const Var& value);
 std::vector<double> gradient_to_host(Tape& tape, const Var& value);

@@ -95,6 +95,8 @@ Var Layer::step(Tape& tape, const Var& x, LayerState& state) {
   return forward(tape, x, {});
 }
 
+Var Layer::prefill(Tape& tape, const Var& x, const Tensor&, LayerState& state) { return step(tape, x, state); }
+
 LayerState Layer::make_state(Backend& backend, DType dtype, std::int64_t batch) const {
   constexpr std::int64_t first_cache_capacity = 64;
   LayerState state(backend);

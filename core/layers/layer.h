@@ -123,9 +123,10 @@ class Layer {
   /// The empty state for a batch.
   LayerState make_state(Backend& backend, DType dtype, std::int64_t batch) const;
   /// One token: x [B,1,d] -> [B,1,d], advancing the state. By default as `forward`, for position-wise layers.
-  /// Where `steps_together`, also several tokens [B,T,d] -> [B,T,d], with the answers of `forward`.
   virtual Var step(Tape& tape, const Var& x, LayerState& state);
-  virtual bool steps_together() const { return state_parts().empty(); }
+  /// The first tokens at once: x [B,T,d] -> [B,T,d] with the answers of `forward`; `state`, which must be new, is then
+  /// the one after T steps. By default as `step`, for layers whose step accepts several tokens.
+  virtual Var prefill(Tape& tape, const Var& x, const Tensor& mask, LayerState& state);
   /// Bytes of state that the recurrent form needs for one sequence after `tokens` tokens in `dtype`.
   std::int64_t state_bytes(DType dtype, std::int64_t tokens) const;
   /// Settings that may change during training, with present values.

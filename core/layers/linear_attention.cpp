@@ -62,7 +62,6 @@ class LinearAttention final : public Layer {
     state.position += x.shape()[1];
     return run(tape, x, state.get("state"), true);
   }
-  bool steps_together() const override { return true; }
 
  private:
   /// Storage of queries, keys, values and readout for such an input.

@@ -88,7 +88,6 @@ class Mamba final : public Layer {
     state.position += x.shape()[1];
     return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
-  bool steps_together() const override { return true; }
 
  private:
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume) const {

@@ -149,7 +149,6 @@ class Mamba2 final : public Layer {
     state.position += x.shape()[1];
     return run(tape, x, state.find("convolution"), state.get("state"), true);
   }
-  bool steps_together() const override { return true; }
   std::vector<LayerSetting> settings() override { return {step_floor_setting(config_.step_floor)}; }
   const Mamba2Config& config() const { return config_; }
   /// Sessa's proposition 4 for each source, from the weights and one captured sequence: `forward` is C e^-Delta from

@@ -44,15 +44,6 @@ struct Mamba3Config : JsonFields {
   std::int64_t key_width() const { return lifted() ? squares.width(states) : states; }
 };
 
-/// The rows [B,c] of the last token of x [B,T,c].
-Tensor last_token(const Tensor& x) {
-  const std::int64_t tokens = x.shape[1];
-  const std::int64_t skipped = (tokens - 1) * x.row_stride * static_cast<std::int64_t>(size_of(x.dtype));
-  Tensor last(static_cast<std::byte*>(x.data) + skipped, {x.shape[0], x.columns()}, x.dtype);
-  last.row_stride = tokens * x.row_stride;
-  return last;
-}
-
 /// Running sums over the tokens of values [B,T,width].
 void sum_over_tokens(std::vector<double>& values, std::int64_t tokens, std::int64_t width) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -130,10 +121,11 @@ class Mamba3 final : public Layer {
             {"value", {heads, values}},
             {"angle", {heads, config_.turned}}};
   }
-  // First the previous token enters, without decay and without an output; then the token itself.
+  // First the previous token enters, without decay and without an output; then the token itself. In front of several
+  // tokens there is no previous one.
   Var step(Tape& tape, const Var& x, LayerState& state) override {
-    ++state.position;
-    const std::int64_t batch = x.shape()[0], key_columns = config_.heads() * config_.key_width();
+    const std::int64_t batch = x.shape()[0], tokens = x.shape()[1], key_columns = config_.heads() * config_.key_width();
+    state.position += tokens;
     const Projected in = project(tape, x, state.find("angle"));
     const Tensor key = state.get("key"), value = state.get("value");
     ScanVars before;
@@ -141,10 +133,10 @@ class Mamba3 final : public Layer {
     before.B = before.C = tape.constant(key.reshaped({batch, 1, key_columns}));
     before.dt = in.scan.lag;
     before.heads = before.groups = config_.heads();
-    ssd_scan(tape, before, state.get("state"), true);
+    if (tokens == 1) ssd_scan(tape, before, state.get("state"), true);
     const Var heads = ssd_scan(tape, in.scan, state.get("state"), true);
     tape.backend().copy(key.reshaped({batch, key_columns}),
-                        last_token(in.scan.B.value.reshaped({batch, 1, key_columns})));
+                        last_token(in.scan.B.value.reshaped({batch, tokens, key_columns})));
     tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
     return finish(tape, in, heads);
   }

@@ -50,8 +50,11 @@ class LayerOfParts : public Layer {
       return layer.step(tape, in, state);
     });
   }
-  bool steps_together() const override {
-    return std::ranges::all_of(parts_, [](const Part& part) { return part.layer->steps_together(); });
+  Var prefill(Tape& tape, const Var& x, const Tensor& mask, LayerState& state) override {
+    return combine(tape, x, [&](Layer& layer, const Var& in) {
+      state.position = 0;
+      return layer.prefill(tape, in, mask, state);
+    });
   }
 
  protected:

@@ -196,23 +196,8 @@ class Sessa final : public Layer {
   }
   std::string_view kind() const override { return "sessa"; }
   std::int64_t heads() const override { return config_.heads; }
-  Var forward(Tape& tape, const Var& x, const Tensor&) override {
-    tape.hook("input", x.value);
-    const Storage stored = storage(tape.backend(), x.shape());
-    const Branches branches = enter(tape, x, stored);
-    const auto [heads, feedback] = project(tape, branches.u, 0, stored);
-    tape.hook("queries", heads.q);
-    tape.hook("keys", heads.k);
-    tape.hook("values", heads.v);
-    tape.hook("gate", branches.gate);
-    if (tape.wants("attn")) tape.hook("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
-    const Var f = read(tape, heads, stored);
-    tape.hook("f", f.value);
-    const Var s = config_.feedback ? solve(tape, feedback, f) : f;
-    tape.hook("readout", s);
-    tape.hook("s", s.value);
-    return leave(tape, x, s, branches.gate);
-  }
+  Var forward(Tape& tape, const Var& x, const Tensor&) override { return run(tape, x, nullptr); }
+  Var prefill(Tape& tape, const Var& x, const Tensor&, LayerState& state) override { return run(tape, x, &state); }
   /// `keys` (rotated) and `values` of the forward branch, `feedback_keys` and `solution` (s).
   std::vector<StateTensor> state_parts() const override {
     const Shape token{config_.key_heads, config_.head_width()}, feedback{config_.feedback ? 1 : 0, config_.width};
@@ -443,6 +428,35 @@ class Sessa final : public Layer {
     const Tensor rows(nullptr, {input[0] * input[1], config_.width}, DType::f32);
     return backend.narrow_result(rows, {&q_proj_.weight.value, 1}, config_.width) == DType::bf16 ? Storage::narrow
                                                                                                  : Storage::wide;
+  }
+  /// Over a whole sequence; fills a new state when it is given.
+  Var run(Tape& tape, const Var& x, LayerState* state) const {
+    tape.hook("input", x.value);
+    const Storage stored = state != nullptr ? Storage::wide : storage(tape.backend(), x.shape());
+    const Branches branches = enter(tape, x, stored);
+    const auto [heads, feedback] = project(tape, branches.u, 0, stored);
+    tape.hook("queries", heads.q);
+    tape.hook("keys", heads.k);
+    tape.hook("values", heads.v);
+    tape.hook("gate", branches.gate);
+    if (tape.wants("attn")) tape.hook("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
+    const Var f = read(tape, heads, stored);
+    tape.hook("f", f.value);
+    const Var s = config_.feedback ? solve(tape, feedback, f) : f;
+    tape.hook("readout", s);
+    tape.hook("s", s.value);
+    if (state != nullptr) remember(tape, heads, feedback, s.value, *state);
+    return leave(tape, x, s, branches.gate);
+  }
+  void remember(Tape& tape, const Heads& heads, const Feedback& feedback, const Tensor& s, LayerState& state) const {
+    const std::int64_t tokens = state.position += s.shape[1];
+    std::vector<std::pair<const char*, Tensor>> caches{{"keys", heads.k.value}, {"values", heads.v.value}};
+    if (config_.feedback)
+      caches.insert(caches.end(), {{"feedback_keys", gathered(tape, feedback.k.value)}, {"solution", s}});
+    for (const auto& [name, values] : caches) {
+      make_room(state, {name});
+      append_tokens(tape, state.get(name), values, tokens);
+    }
   }
   Branches enter(Tape& tape, const Var& x, Storage stored) const {
     const Var normed =

@@ -39,7 +39,6 @@ class ShortConv final : public Layer {
     state.position += x.shape()[1];
     return mix(tape, x, state.find("history"));
   }
-  bool steps_together() const override { return true; }
 
  private:
   Var mix(Tape& tape, const Var& x, const Tensor& history) const {

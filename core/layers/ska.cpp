@@ -320,7 +320,37 @@ Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
 }
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
-  RidgeVars vars = project(tape, x, storage(tape.backend(), x.shape()));
+  return answer(tape, x, mask, project(tape, x, storage(tape.backend(), x.shape())));
+}
+
+Var Ska::prefill(Tape& tape, const Var& x, const Tensor& mask, LayerState& state) {
+  const RidgeVars vars = project(tape, x, Storage::wide, state.find("history"));
+  remember(tape, vars, state);
+  return answer(tape, x, mask, vars);
+}
+
+// In prefix mode the sums of all tokens are one group.
+void Ska::remember(Tape& tape, RidgeVars vars, LayerState& state) const {
+  const std::int64_t batch = vars.z.shape()[0], tokens = vars.z.shape()[1], columns = config_.heads * config_.rank;
+  state.position += tokens;
+  if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
+  RidgeConfig core = config_.core;
+  core.mode = RidgeConfig::Mode::prefix;
+  core.norm = RidgeConfig::Norm::sequence;
+  RidgeSaved saved;
+  ridge_readout(tape, core, vars, &saved);
+  const std::pair<const char*, Tensor> sums[] = {{"G", saved.G}, {"M", saved.M}, {"C", saved.C}, {"m", saved.m}};
+  for (const auto& [name, sum] : sums) {
+    const Tensor kept = state.get(name);
+    tape.backend().copy(kept, sum.reshaped(kept.shape));
+  }
+  const Var each = filled(tape, {batch, tokens, config_.heads}, vars.z.value.dtype, 1.0);
+  const Var keys = multiply_rows(tape, vars.z, ridge_scales(tape, core, each, saved), 0.0);
+  tape.backend().copy(state.get("previous_key").reshaped({batch, columns}),
+                      last_token(keys.value.reshaped({batch, tokens, columns})));
+}
+
+Var Ska::answer(Tape& tape, const Var& x, const Tensor& mask, RidgeVars vars) const {
   if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
   RidgeConfig mixing = config_.core;
   if (config_.soft_mask && mask.defined()) weigh(tape, soft_roots(tape, mask, vars.z.value.dtype), mixing, vars);

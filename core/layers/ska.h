@@ -97,6 +97,7 @@ class Ska final : public Layer {
   /// the statistics are rescaled; where the state keeps its scale, m stays, which is the running form with the ridge
   /// eps (m / max |z|)^2.
   Var step(Tape& tape, const Var& x, LayerState& state) override;
+  Var prefill(Tape& tape, const Var& x, const Tensor& mask, LayerState& state) override;
   /// K and ridge.
   std::vector<LayerSetting> settings() override;
 
@@ -105,6 +106,9 @@ class Ska final : public Layer {
   Storage storage(const Backend& backend, const Shape& input) const;
   /// `history`: of the convolution of values before x, which it moves on; undefined at the start of a sequence.
   RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide, const Tensor& history = {}) const;
+  Var answer(Tape& tape, const Var& x, const Tensor& mask, RidgeVars vars) const;
+  /// Writes the sums after all tokens of a new state.
+  void remember(Tape& tape, RidgeVars vars, LayerState& state) const;
   /// C of the state += v_t z_{t-1}^T.
   void write_lagged(Tape& tape, const Tensor& v, const RidgeState& state) const;
   /// Divides or cuts keys and queries, and weights keys and values by the write gate.

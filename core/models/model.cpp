@@ -374,31 +374,17 @@ void Model::advance(Tape& tape, const Tensor& tokens, ModelState& state) { step_
 Model::Stream Model::at_last_token(Tape& tape, const Stream& stream) {
   const auto last = [&](const Var& x) -> Var {
     if (!x.defined()) return {};
-    const std::int64_t count = x.shape()[0], before = (x.shape()[1] - 1) * x.shape()[2], width = x.shape()[2];
-    const Tensor rows = x.value.reshaped({count, before + width});
-    return tape.constant(gathered(tape, rows.column_range(before, width)).reshaped({count, 1, width}));
+    return tape.constant(gathered(tape, last_token(x.value)).reshaped({x.shape()[0], 1, x.shape()[2]}));
   };
   return {last(stream.x), last(stream.answer)};
 }
 
 Var Model::prefill(Tape& tape, const Tensor& tokens, const Tensor& mask, ModelState& state, Asked asked) {
-  const std::int64_t count = tokens.shape[0], length = tokens.shape[1];
-  Arena arena(tape.backend());
-  Tape stepping(tape.backend(), arena);  // its arena holds one token's values at a time
   const auto read = [&](std::size_t i, const Var& x) {
-    Layer& layer = *branches_[i].layer;
-    if (layer.steps_together()) return layer.step(tape, x, state.layers[i]);
-    const std::int64_t columns = x.shape().last();
-    const Tensor rows = x.value.reshaped({count, length * columns});
-    for (std::int64_t t = 0; t < length; ++t) {
-      stepping.begin(false);
-      const Tensor now = gathered(stepping, rows.column_range(t * columns, columns)).reshaped({count, 1, columns});
-      layer.step(stepping, stepping.constant(now), state.layers[i]);
-    }
-    return layer.forward(tape, x, mask);
+    return branches_[i].layer->prefill(tape, x, mask, state.layers[i]);
   };
   const Stream stream = run_branches(tape, {embed(tape, tokens), {}}, 0, branches_.size(), read);
-  state.position = length;
+  state.position = tokens.shape[1];
   return read_out(tape, asked == Asked::last_token ? at_last_token(tape, stream) : stream);
 }
 

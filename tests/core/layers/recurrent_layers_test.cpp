@@ -243,6 +243,75 @@ Values normal_values(std::int64_t count, std::uint64_t seed) {
 
 class CausalLayers : public ::testing::TestWithParam<LayerCase> {};
 
+/// A layer after some tokens of a batch, read at once or one by one: what its state holds, and the answers to the rest.
+struct ReadOn {
+  std::vector<std::pair<std::string, Values>> state;
+  Values answers;
+};
+ReadOn read_on(const LayerCase& c, bool at_once) {
+  constexpr std::int64_t batch = 2, length = 101, beginning = 83;  // several chunks, the last one not whole
+  LivingLayer living(c.kind, c.config, DType::f64);
+  if (c.kind == "gka") living.layer->set("gate_floor", 0.9);
+  const Values x = normal_values(batch * length * c.width, 5);
+  LayerState state = living.layer->make_state(*living.backend, DType::f64, batch);
+  const auto tokens = [&](std::int64_t first, std::int64_t count) {
+    living.tape.begin(false);
+    Values rows;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const auto from = x.begin() + (b * length + first) * c.width;
+      rows.insert(rows.end(), from, from + count * c.width);
+    }
+    return living.tape.constant(living.host.f64({batch, count, c.width}, rows));
+  };
+  if (at_once) living.layer->prefill(living.tape, tokens(0, beginning), {}, state);
+  for (std::int64_t t = at_once ? beginning : 0; t < beginning; ++t)
+    living.layer->step(living.tape, tokens(t, 1), state);
+  EXPECT_EQ(state.position, beginning);
+  ReadOn read;
+  for (const auto& [name, tensor] : state.tensors()) read.state.emplace_back(name, living.host.read<double>(tensor));
+  for (std::int64_t t = beginning; t < length; ++t) {
+    const Values y = living.host.read<double>(living.layer->step(living.tape, tokens(t, 1), state).value);
+    read.answers.insert(read.answers.end(), y.begin(), y.end());
+  }
+  return read;
+}
+
+TEST_P(CausalLayers, ABeginningThatIsReadAtOnceLeavesTheStateOfItsTokens) {
+  const ReadOn stepped = read_on(GetParam(), false), at_once = read_on(GetParam(), true);
+  ASSERT_EQ(at_once.state.size(), stepped.state.size());
+  for (std::size_t i = 0; i < stepped.state.size(); ++i)
+    EXPECT_LE(relative_error(at_once.state[i].second, stepped.state[i].second), 1e-10) << stepped.state[i].first;
+  EXPECT_LE(relative_error(at_once.answers, stepped.answers), 1e-10);
+}
+
+// Of layers whose steps are not their forward pass, or whose state grows.
+TEST(OtherLayers, ABeginningThatIsReadAtOnceLeavesTheStateOfItsTokens) {
+  const json ska{{"d", 12}, {"H", 2}, {"r", 5}, {"P", 4}};
+  std::vector<LayerCase> cases{
+      {"attention", "attention", {{"d", 12}, {"n_heads", 3}, {"n_kv_heads", 1}}, 12, 0},
+      {"sessa", "sessa", {{"D", 12}, {"n_heads", 3}}, 12, 0},
+      {"sessa without feedback", "sessa", {{"D", 12}, {"n_heads", 3}, {"use_feedback", false}}, 12, 0},
+      {"parallel",
+       "parallel",
+       {{"d", 12}, {"parts", {{{"kind", "attention"}, {"n_heads", 2}}, {{"kind", "mamba2"}, {"headdim", 8}}}}},
+       12,
+       0}};
+  for (const json& more : {json{{"mode", "prefix"}}, json{{"mode", "prefix"}, {"values", "lagged"}, {"value_conv", 3}},
+                           json{{"mode", "chunk"}, {"chunk", 16}, {"write_gate", "key_linear"}},
+                           json{{"mode", "chunk"}, {"norm_scope", "prefix"}, {"read_gate", "sigmoid"}}}) {
+    json config = ska;
+    config.update(more);
+    cases.push_back({"ska " + more.dump(), "ska", config, 12, 0});
+  }
+  for (const LayerCase& one : cases) {
+    SCOPED_TRACE(one.name);
+    const ReadOn stepped = read_on(one, false), at_once = read_on(one, true);
+    for (std::size_t i = 0; i < stepped.state.size(); ++i)
+      EXPECT_LE(relative_error(at_once.state[i].second, stepped.state[i].second), 1e-10) << stepped.state[i].first;
+    EXPECT_LE(relative_error(at_once.answers, stepped.answers), 1e-10);
+  }
+}
+
 TEST_P(CausalLayers, StepsEqualForward) {
   const LayerCase& c = GetParam();
   LivingLayer living(c.kind, c.config, DType::f64);
