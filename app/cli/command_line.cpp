@@ -424,11 +424,14 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
                 WindowOptions& options) {
   if (words.empty()) return;
   const std::string& word = words.front();
+  // Faults are reported before a window opens, unless the disk is slow; pictures and scripts wait for all of it.
+  const double patience = is_automatic(options) ? 1e9 : 0.3;
   const bool is_there = !options.on.empty() || !options.through.empty(),
              is_file = !is_there && std::filesystem::exists(word);
   if (word == "text" && !is_file && !is_there) {
     if (words.size() != 2) throw UsageError("name the file: `afterglow text FILE`");
-    options.session.opened = std::make_shared<SavedRun>(read_text(words[1]));
+    options.session.opened = open_aside(
+        words[1], [file = words[1]] { return read_text(file); }, patience);
     return;
   }
   if (is_there && words.size() > 1)
@@ -449,15 +452,12 @@ void take_words(const CLI::App& app, const std::vector<std::string>& words, Star
     options.lesson = word;
     return;
   }
-  if (words.size() > 1) {
-    open_named(words[1], newest_state);  // reports a fault before a window opens
-    options.against = words[1];
-  }
+  if (words.size() > 1) options.against = opening_named(words[1], patience);
   if (is_far || is_file || is_step) {
     if (!start.assignments.empty() || !start.data.empty() || start.seed >= 0)
       throw UsageError("a file opens unchanged; --set, --data and --seed need --preset or --recipe");
     if (is_far) return void(options.hello.path = word);
-    options.session.opened = std::make_shared<SavedRun>(open_named(word, newest_state));
+    options.session.opened = opening_named(word, patience);
     return;
   }
   start.preset = word;
@@ -469,7 +469,8 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
   options.session.threads = common.threads;
   if (!options.screenshot.empty()) require_writable(options.screenshot);
   take_words(app, words, start, options);
-  if (!common.precision.empty() && (options.session.opened || !options.hello.path.empty() || !options.lesson.empty()))
+  if (!common.precision.empty() &&
+      (!options.session.opened.name.empty() || !options.hello.path.empty() || !options.lesson.empty()))
     throw UsageError("a file or lesson opens with its own precision; choose another one in the window");
   start.is_elsewhere = !options.on.empty() || !options.through.empty();
   options.hello.opens = !words.empty() || !start.preset.empty() || !start.recipe.empty() ||

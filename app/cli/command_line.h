@@ -113,7 +113,7 @@ struct ExportOptions {
 struct ReportOptions {
   std::string run;                 ///< a file, a folder of checkpoints, or a preset
   std::vector<std::string> plots;  ///< empty: what says most, at most six figures
-  std::size_t states = 21;         ///< recorded steps, at most
+  std::int64_t states = 21;        ///< recorded steps, at most
   std::filesystem::path out;
 };
 struct TokenizeOptions {

@@ -18,7 +18,6 @@
 #include "core/io/wording.h"
 #include "views/plots/plot_kinds.h"
 #include "views/plots/plot_numbers.h"
-#include "views/plots/same_sequence.h"
 
 namespace afterglow {
 namespace {
@@ -234,7 +233,7 @@ nlohmann::json write_plot(const PlotKind& kind, const Observation& observation, 
   CurveStore curves, second_curves;
   const Selection selection = selection_of(options, layer);
   std::vector<Figure> figures = prepared_figures(kind, observation, selection, curves);
-  if (second) figures = compared_figures(kind, std::move(figures), *second, selection, second_curves);
+  if (second) figures = compared_figures(kind, std::move(figures), observation, *second, selection, second_curves);
   const Figure& figure = chosen_figure(kind, figures, observation, options, layer);
   const nlohmann::json written = write_to_paths(figure, options, common, "", output);
   nlohmann::json result = {{"plot", options.kind},

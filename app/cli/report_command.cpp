@@ -1,6 +1,4 @@
 // `afterglow report RUN --out run.html`: goes to the steps that the page shows.
-#include <numeric>
-
 #include "app/cli/interruption.h"
 #include "app/cli/layer_choice.h"
 #include "app/cli/start.h"
@@ -42,19 +40,6 @@ Observation record_run(AnalysedRun& analysed, const std::vector<std::int64_t>& s
   return last;
 }
 
-/// Of a recipe all steps of its training, of a folder its checkpoints, else the present one.
-std::vector<std::int64_t> all_steps(const SavedRun& saved, std::int64_t present) {
-  std::vector<std::int64_t> all{present};
-  if (!saved.has_weights()) {
-    const std::int64_t end = saved.recipe.shown_step >= 0 ? saved.recipe.shown_step : saved.recipe.training.steps;
-    all.resize(static_cast<std::size_t>(end) + 1);
-    std::iota(all.begin(), all.end(), 0);
-  } else if (saved.folder) {
-    all = saved.folder->view()->states;
-  }
-  return all;
-}
-
 }  // namespace
 
 nlohmann::json report(const ReportOptions& options, const CommonOptions& common, Output& output) {
@@ -72,8 +57,13 @@ nlohmann::json report(const ReportOptions& options, const CommonOptions& common,
   std::vector<const PlotKind*> plots;
   for (const std::string& name : options.plots) plots.push_back(&plot_kind_named(name));
   ReportPage page(plots, analysed.describe().model);
-  const Observation last =
-      record_run(analysed, spread_steps(all_steps(saved, analysed.step()), options.states), page, output);
+  // Of a recipe over its training, of a folder over its checkpoints, else the present step.
+  const std::int64_t shown = saved.recipe.shown_step, end = shown >= 0 ? shown : saved.recipe.training.steps,
+                     first = saved.has_weights() ? analysed.step() : 0;
+  const FolderView* folder = saved.folder ? saved.folder->view().get() : nullptr;
+  const std::vector<std::int64_t> steps =
+      spread_steps(first, saved.has_weights() ? first : end, options.states, folder);
+  const Observation last = record_run(analysed, steps, page, output);
   const std::string html = page.html(last, version_line());
   const auto path = write_file_atomically(options.out, html, existing_files(common));
   output.line("written  ", path.string(), "  ", bytes_text(static_cast<std::int64_t>(html.size())));

@@ -200,6 +200,11 @@ SavedRun open_named(const std::string& word, std::int64_t step) {
   return open_saved_run(word, step);
 }
 
+OpeningRun opening_named(const std::string& word, double patience) {
+  return open_aside(
+      word, [word] { return open_named(word, newest_state); }, patience);
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

@@ -66,6 +66,8 @@ SavedRun open_with_weights(const std::string& path, std::int64_t step, const std
 /// What a comparison names: a preset, a file or folder, or a checkpoint of a folder as "run@500"; without a step the
 /// one that open_saved_run chooses for `step`. Prints no notes.
 SavedRun open_named(const std::string& word, std::int64_t step = no_step);
+/// Its newest state, as `open_aside` reads it.
+OpeningRun opening_named(const std::string& word, double patience);
 
 /// Creates a folder for results, if it does not exist, and tests a file in it, before the work begins.
 void make_folder(const std::filesystem::path& folder);

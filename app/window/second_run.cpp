@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "views/plots/same_sequence.h"
+#include "views/plots/plot_kinds.h"
 
 namespace afterglow {
 
@@ -21,8 +21,10 @@ std::shared_ptr<const Observation> SecondRun::observe(const Observation& first, 
   seen_ = source_->observe();
   source_->request_analyses(asked);
   const std::optional<Command> same = same_sequence(first, *seen_);
+  if (!same) trained_before_.reset();
   if (same && same->value != sequence_) {  // each once: it may not have such tokens
     sequence_ = same->value;
+    trained_before_ = seen_->running;
     source_->send(*same);
   }
   return seen_;
@@ -38,7 +40,11 @@ void SecondRun::swap(std::unique_ptr<ObservationSource>& first) {
 std::optional<std::string> SecondRun::new_problem() {
   if (seen_->events.empty() || seen_->events.back().text == said_) return std::nullopt;
   said_ = seen_->events.back().text;
-  return seen_->events.back().severity == Severity::failure ? std::optional(said_) : std::nullopt;
+  if (seen_->events.back().severity != Severity::failure) return std::nullopt;
+  const std::optional<bool> is_of_sequence = std::exchange(trained_before_, {});
+  if (!is_of_sequence) return said_;
+  if (*is_of_sequence) source_->send({"run"});  // a failure pauses it
+  return said_ + "; B shows a sequence of its own until A inspects one that both can read (V swaps them)";
 }
 
 }  // namespace afterglow

@@ -29,7 +29,8 @@ class SecondRun {
   bool keeps_step_;
   std::uint64_t revision_ = 0;
   std::shared_ptr<const Observation> seen_ = source_->observe();
-  nlohmann::json sequence_;  ///< value of the last command that chose it
+  nlohmann::json sequence_;             ///< value of the last command that chose it
+  std::optional<bool> trained_before_;  ///< that command, which is not answered yet
   std::string said_;
 };
 

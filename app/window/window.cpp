@@ -18,12 +18,6 @@
 namespace afterglow {
 namespace {
 
-/// Folder for exports and snapshots: the current folder of a terminal, else Documents/Afterglow.
-std::filesystem::path folder_for_files() {
-  if (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) return "";
-  return user_folders().documents;
-}
-
 /// Where the program is looked for first on another machine.
 constexpr const char* unpacked = "$HOME/.local/afterglow";
 
@@ -67,27 +61,28 @@ std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
   }
 }
 
-std::unique_ptr<ObservationSource> open_second(const std::string& word, SessionOptions options) {
-  const auto saved = std::make_shared<SavedRun>(open_named(word, newest_state));
-  const bool trains = !saved->has_weights();
-  options.opened = saved;
-  options.at_end = {};
-  auto source = std::make_unique<Session>("", options);
-  if (trains) source->send({"run"});
-  return source;
-}
-
 }  // namespace
 
 void run_window(const WindowOptions& wanted) {
   WindowOptions options = wanted;
-  options.session.save_folder = folder_for_files();
+  // Exports and snapshots go into the current folder of a terminal, else into Documents/Afterglow.
+  const bool has_terminal = isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
+  if (!has_terminal) options.session.save_folder = user_folders().documents;
   options.hello.version = version_line();
   if (!is_automatic(options) && !options.is_locked)
     options.session.at_end = keep_in(kept_runs_folder(options.is_portable));
   const Interruption noticed;  // until the run is saved
-  const auto open = [&](const std::string& word) { return open_second(word, options.session); };
-  WindowLoop(options, source_of(options), open).run(Interruption::wanted);
+  const auto open_second = [&, against = options.against](const std::string& word) mutable {
+    const OpeningRun begun = std::exchange(against, {});  // by the command line
+    SessionOptions second = options.session;
+    second.opened = begun.name == word ? begun : opening_named(word, 0);
+    second.at_end = {};
+    const bool trains = !second.opened.run.get()->has_weights();  // before the session empties it
+    auto source = std::make_unique<Session>("", second);
+    if (trains) source->send({"run"});
+    return source;
+  };
+  WindowLoop(options, source_of(options), open_second).run(Interruption::wanted);
   Interruption::check("while the window was open");
 }
 

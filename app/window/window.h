@@ -9,9 +9,9 @@
 namespace afterglow {
 
 struct WindowOptions {
-  std::string recipe;   ///< JSON text that the session starts from
-  std::string lesson;   ///< name or file of a lesson that is opened at the start; empty: none
-  std::string against;  ///< the run that is compared with it (open_named in app/cli/start.h); empty: none
+  std::string recipe;  ///< JSON text that the session starts from
+  std::string lesson;  ///< name or file of a lesson that is opened at the start; empty: none
+  OpeningRun against;  ///< the run that is compared with it
   SessionOptions session;
   std::string on, through;            ///< where the session runs, or a command that connects to it; empty: here
   std::string session_name = "main";  ///< of the session there

@@ -151,11 +151,6 @@ AnalysisSet analyses_of(const PageState& page) {
   return page.drawn.interventions ? analyses | Analysis::inspected : analyses;
 }
 
-/// Whether there are curves to show, or will be at once.
-bool is_or_was_trained(const Observation& o) {
-  return o.running || o.rebuilds_to >= 0 || o.latest_step > 0 || (!o.runs.empty() && !o.runs.back().loss.empty());
-}
-
 /// Shows an opened figure with its stored view.
 void follow_opening(PageState& page, const Observation& observation, CommandQueue& commands) {
   if (observation.opened == page.opened.number) return;
@@ -220,7 +215,7 @@ void WindowLoop::start_page() {
   actions_.swap_runs = [this] { swap_runs(); };
   actions_.begin_report = [this](ReportTour tour) { tour_ = std::move(tour); };
   if (!options_.lesson.empty()) commands_.send("lesson", {{"open", options_.lesson}});
-  if (!options_.against.empty()) commands_.send("against", {{"open", options_.against}});
+  if (!options_.against.name.empty()) commands_.send("against", {{"open", options_.against.name}});
   page_.presentation.has_presenter = options_.has_presenter;
 }
 
@@ -313,6 +308,7 @@ void WindowLoop::compare_with(const std::string& word) {
     return SecondRun(open_second_(word), word.find('@') != word.npos && !std::filesystem::exists(word));
   };
   next_second_ = std::async(std::launch::async | std::launch::deferred, std::move(work));
+  early_.clear();
   if (!word.empty()) add_note(page_, Severity::info, "Opening " + word + " as B.", window_time());
 }
 
@@ -371,6 +367,9 @@ void WindowLoop::follow_second() {
   if (next_second_.valid() && next_second_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) {
     try {
       second_ = next_second_.get();
+      for (const Command& command : early_) {
+        if (second_) second_->follow(command);
+      }
     } catch (const Error& error) {
       add_note(page_, Severity::warning, "B: " + std::string(error.what()), window_time());
     }
@@ -384,12 +383,8 @@ void WindowLoop::send_to_engine(Command command) {
   ++sent_;
   if (tour_) forget_report(Severity::warning, "The report was not written, because of " + command.name + ".");
   if (second_) second_->follow(command);
+  if (next_second_.valid()) early_.push_back(command);
   source_->send(std::move(command));
-}
-
-void WindowLoop::follow_open_lesson() {
-  follow_lesson(page_, {*observation_, [this](const Command& command) { give(command); }, [this] { return sent_; },
-                        taken_, window_time(), last_input_});
 }
 
 /// Opens a lesson, or any other kind of file.
@@ -583,12 +578,17 @@ void WindowLoop::draw() {
   follow_report();
   follow_second();
   const bool is_opened = observation_->opened != page_.opened.number;
-  follow_model(page_, observation_->model, is_or_was_trained(*observation_));
+  const Observation& o = *observation_;
+  // Whether there are curves to show, or will be at once.
+  const bool is_trained =
+      o.running || o.rebuilds_to >= 0 || o.latest_step > 0 || (!o.runs.empty() && !o.runs.back().loss.empty());
+  follow_model(page_, o.model, is_trained);
   follow_opening(page_, *observation_, commands_);
   for (const Command& command : script_.due(frames_, start, observation_->step)) commands_.send(command);
   end_vain_script();
   give_all();
-  follow_open_lesson();
+  follow_lesson(page_, {*observation_, [this](const Command& command) { give(command); }, [this] { return sent_; },
+                        taken_, window_time(), last_input_});
   refresh_look();
   window_.begin_frame();
   Frame frame{observation_, look_, page_, commands_, figures_, start};

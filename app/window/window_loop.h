@@ -47,7 +47,6 @@ class WindowLoop {
   void follow_report();
   void forget_report(Severity severity, const std::string& words);
   void follow_second();
-  void follow_open_lesson();
   void open_dropped(const std::string& path);
   double shortest_frame() const;
   void follow_presenter();
@@ -66,6 +65,7 @@ class WindowLoop {
   OpenSecond open_second_;
   std::optional<SecondRun> second_;
   std::future<std::optional<SecondRun>> next_second_;  ///< the next one, or none, while another thread opens it
+  std::vector<Command> early_;                         ///< for it, from the time in which it opens
   std::optional<ReportTour> tour_;                     ///< a report that is being made
   std::vector<std::string> warnings_;                  ///< declared before the settings, whose reading fills them
   WindowSettings settings_;

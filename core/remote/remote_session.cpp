@@ -72,8 +72,6 @@ class Connection {
       if (ends_well(child_, std::chrono::seconds(1))) return;
     }
   }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
 
   /// Throws Error(failure) with its own words when it has ended; with advice where it may be missing.
   void require_open(bool may_be_missing) {
@@ -117,8 +115,6 @@ class RemoteSession final : public ObservationSource {
     wake();
     thread_.join();
   }
-  RemoteSession(const RemoteSession&) = delete;
-  RemoteSession& operator=(const RemoteSession&) = delete;
 
   void send(Command command) override {
     const std::lock_guard lock(mutex_);

@@ -150,7 +150,8 @@ class SessionServer {
     options.device = hello.device;
     options.threads = hello.threads;
     options.first_command = received_ = hello.sent;
-    if (!hello.path.empty()) options.opened = std::make_shared<SavedRun>(open_saved_run(hello.path, newest_state));
+    if (!hello.path.empty())
+      options.opened = open_aside(hello.path, [path = hello.path] { return open_saved_run(path, newest_state); });
     session_ = std::make_unique<Session>(hello.recipe, options);
     session_->request_analyses(0);  // until the window wishes some
     is_new_ = true;

@@ -74,6 +74,27 @@ TEST(SecondRun, ItsFailuresAreToldOnce) {
   EXPECT_EQ(second.new_problem(), std::nullopt);
 }
 
+TEST(SecondRun, ASequenceThatItCannotReadIsSaidWithAdviceAndDoesNotEndItsTraining) {
+  Given given;
+  given.seen.running = true;
+  given.seen.inspected = nullptr;
+  SecondRun second(std::make_unique<GivenSource>(given), false);
+  Observation first = given.seen;
+  auto trace = std::make_shared<Trace>(*first.trace);
+  trace->tokens[0].id = 99;
+  first.trace = trace;
+  second.observe(first, 0);
+  given.seen.running = false;
+  given.seen.events = {{0, Severity::failure, "token 99 is outside the vocabulary of 32"}};
+  second.observe(first, 0);
+  EXPECT_THAT(second.new_problem().value(), HasSubstr("of 32; B shows a sequence of its own until A inspects one"));
+  ASSERT_EQ(given.commands.size(), 2u);
+  EXPECT_EQ(given.commands[1], "run {}");
+  given.seen.events.push_back({0, Severity::failure, "the device is lost"});
+  second.observe(first, 0);
+  EXPECT_EQ(second.new_problem(), "the device is lost");
+}
+
 TEST(Comparison, EveryPlotOfThePageDrawsBothRuns) {
   FigureCache figures;
   const auto first = std::make_shared<const Observation>(samples::mid_training());

@@ -45,8 +45,9 @@ std::string why_no_model(const Observation& observation) {
   const bool is_at_its_start = observation.running && observation.step == 0 && observation.current == 0;
   if (!observation.model.layers.empty())
     return is_at_its_start ? "The first analysis follows the first step; a large model takes longer." : "";
-  return observation.events.empty() ? "Opening the model; a large one takes some seconds."
-                                    : "No model is open. Ctrl O lists what can be opened.";
+  if (!observation.events.empty()) return "No model is open. Ctrl O lists what can be opened.";
+  return "Opening " + (observation.title.empty() ? "the model" : observation.title) +
+         "; a large one or a slow disk takes some seconds.";
 }
 
 std::string heads_text(std::size_t heads) { return std::to_string(heads) + (heads == 1 ? " head" : " heads"); }

@@ -17,7 +17,8 @@ const std::vector<Figure>& FigureCache::figures(const PlotKind& kind,
   if (entry.observation != observation || entry.second != second_ || entry.selection != selection) {
     entry.figures = prepared_figures(kind, *observation, selection, curves_);
     if (second_ && kind.needs_model)
-      entry.figures = compared_figures(kind, std::move(entry.figures), *second_, selection, second_curves_);
+      entry.figures =
+          compared_figures(kind, std::move(entry.figures), *observation, *second_, selection, second_curves_);
     entry.observation = observation;
     entry.second = second_;
     entry.selection = selection;

@@ -1,5 +1,6 @@
 // The model in training: layers, task, and the settings that can change during the run.
 #include <algorithm>
+#include <cmath>
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
@@ -110,8 +111,11 @@ double draw_comparison(Frame& frame, const Rect& area) {
   double y = area.y + section_head(frame, area, "Two runs");
   const auto row = [&] { return Rect{area.x, y, area.width, frame.px(23)}; };
   const auto fact = [&](const std::string& label, double a, double b) {
-    if (a != b)
-      y += draw_fact(frame, row(), label, number_text(a, 3) + " → " + number_text(b, 3), theme.text, FontFace::mono);
+    const auto text = [](double number) {
+      const bool is_count = number >= 1000 && number < 1e15 && number == std::floor(number);
+      return is_count ? grouped_number(static_cast<std::int64_t>(number)) : number_text(number, 3);
+    };
+    if (a != b) y += draw_fact(frame, row(), label, text(a) + " → " + text(b), theme.text, FontFace::mono);
   };
   const Observation &a = frame.seen(), &b = *frame.figures.second();
   FigureCanvas canvas = frame.look.canvas();
@@ -120,8 +124,7 @@ double draw_comparison(Frame& frame, const Rect& area) {
     if (one == &a) canvas.fill_rect(square, frame.px(2), theme.text);
     if (one == &b) canvas.stroke_rect(square, frame.px(2), {theme.text, frame.px(1.5), Dash::solid});
     row_text(frame.look, canvas, {area.x + frame.px(19), y, area.width - frame.px(19), frame.px(23)},
-             one->preset + ", step " + grouped_number(one->step),
-             {body_size, FontFace::semibold, theme.text, Anchor::start});
+             name_beside(*one, one == &a ? b : a), {body_size, FontFace::semibold, theme.text, Anchor::start});
     y += frame.px(23);
   }
   fact("parameters", static_cast<double>(a.model.parameters), static_cast<double>(b.model.parameters));

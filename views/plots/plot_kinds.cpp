@@ -94,6 +94,27 @@ std::string provenance_of(const Observation& o) {
   return line;
 }
 
+std::optional<Command> same_sequence(const Observation& first, const Observation& second) {
+  const auto ids = [](const Observation& o) {
+    std::vector<int> tokens;
+    const std::vector<TokenView> none;
+    for (const TokenView& token : o.inspected ? o.inspected->tokens : o.trace ? o.trace->tokens : none)
+      tokens.push_back(token.id);
+    return tokens;
+  };
+  const std::vector<int> wanted = ids(first), present = ids(second);
+  if (wanted.empty() || present.empty() || wanted == present) return std::nullopt;
+  return Command{"probe_sequence", {{"tokens", wanted}}};
+}
+
+std::string name_beside(const Observation& one, const Observation& other) {
+  const auto name_of = [](const Observation& o) { return o.folder ? o.folder->name : o.preset; };
+  const bool are_alike = name_of(one) == name_of(other) && one.seed == other.seed;
+  const std::string seed = name_of(one) == name_of(other) && !are_alike ? ", seed " + std::to_string(one.seed) : "";
+  const std::string weights = are_alike && one.step == other.step ? " " + one.checksum.substr(0, 4) : "";
+  return name_of(one) + seed + ", step " + grouped_number(one.step) + weights;
+}
+
 namespace {
 
 /// The recipe with the view of the figure, which the window restores when it opens the figure. Stored as text, because
@@ -157,13 +178,12 @@ std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& ob
   return figures;
 }
 
-std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> figures, const Observation& second,
-                                     Selection selection, CurveStore& curves) {
+std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> figures, const Observation& first,
+                                     const Observation& second, Selection selection, CurveStore& curves) {
   selection.mode = -1;  // a number of the first observation
   const std::vector<Figure> others = prepared_figures(kind, second, selection, curves);
   const std::string why = fits(kind, second.model) ? kind.subtitle(second, selection) : why_not(kind);
-  return overlaid_figures(std::move(figures), others, second.preset + ", step " + grouped_number(second.step), why,
-                          selection.only_difference);
+  return overlaid_figures(std::move(figures), others, name_beside(second, first), why, selection.only_difference);
 }
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // All plots: each turns an observation into figures, without a window. Panels, `afterglow plot` and tests share them.
 // To add one, write its figures and its row, with its card, in the file of its family (families.h).
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,11 +64,15 @@ std::string without_interventions(const PlotKind& kind, const Observation& obser
 std::vector<Figure> prepared_figures(const PlotKind& kind, const Observation& observation, const Selection& selection,
                                      CurveStore& curves);
 
-/// The figures of a plot with those of a second observation over them (core/figure/overlay.h).
-std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> figures, const Observation& second,
-                                     Selection selection, CurveStore& curves);
+/// The figures of a plot of the first observation with those of a second one over them (core/figure/overlay.h).
+std::vector<Figure> compared_figures(const PlotKind& kind, std::vector<Figure> figures, const Observation& first,
+                                     const Observation& second, Selection selection, CurveStore& curves);
 
 /// "tiny · seed 7 · step 428 · 4f2a91c1d07be355 · CPU": stored in every file.
 std::string provenance_of(const Observation& observation);
+/// "few-modes, seed 7, step 600": a run of a comparison, told apart from the other one by folder, seed or checksum.
+std::string name_beside(const Observation& one, const Observation& other);
+/// Lets a second run inspect the tokens of the first; nothing where it does already, or one of them is not known yet.
+std::optional<Command> same_sequence(const Observation& first, const Observation& second);
 
 }  // namespace afterglow

@@ -241,10 +241,14 @@ std::string ReportPage::html(const Observation& last, const std::string& program
   return living_page("report", std::move(parts), data);
 }
 
-std::vector<std::int64_t> spread_steps(const std::vector<std::int64_t>& all, std::size_t count) {
+std::vector<std::int64_t> spread_steps(std::int64_t first, std::int64_t last, std::int64_t count,
+                                       const FolderView* folder) {
+  const std::int64_t most = folder ? std::ssize(folder->states) - 1 : last - first;
   std::vector<std::int64_t> chosen;
-  for (std::size_t i = 1; i <= count; ++i)
-    chosen.push_back(i == count ? all.back() : all[(i - 1) * (all.size() - 1) / (count - 1)]);
+  for (std::int64_t i = 1; i <= count; ++i) {
+    const std::int64_t place = i == count ? most : (i - 1) * most / (count - 1);
+    chosen.push_back(folder ? folder->states.at(static_cast<std::size_t>(place)) : first + place);
+  }
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   return chosen;
 }

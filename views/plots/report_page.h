@@ -41,8 +41,9 @@ nlohmann::ordered_json living_figure(const Figure& figure, const std::vector<std
 std::string living_page(const std::string& kind, std::map<std::string, std::string> parts,
                         const nlohmann::ordered_json& data);
 
-/// At most `count` of these steps at even distances, with the last one.
-std::vector<std::int64_t> spread_steps(const std::vector<std::int64_t>& all, std::size_t count);
+/// At most `count` steps at even distances, with the last one; of a folder of its states.
+std::vector<std::int64_t> spread_steps(std::int64_t first, std::int64_t last, std::int64_t count,
+                                       const FolderView* folder = nullptr);
 
 /// A report of a run that is open: the window goes to each step, as by hand, records it, and comes back.
 struct ReportTour {

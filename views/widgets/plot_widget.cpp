@@ -13,10 +13,6 @@ namespace {
 constexpr double zoom_per_notch = 0.85;
 constexpr int max_legend_rows = 2;
 
-double caption_height(const Frame& frame, const Figure& figure, const PlotOptions& options) {
-  return options.shows_caption && !figure.title.empty() ? frame.px(20) : 0;
-}
-
 void draw_caption(Frame& frame, const Figure& figure, const Rect& row) {
   FigureCanvas canvas = frame.look.canvas();
   const Theme& theme = *frame.look.theme;
@@ -363,7 +359,7 @@ std::vector<HiddenLabel> hidden_labels(const Frame& frame, const FigureGeometry&
 PlotResponse plot_widget(Frame& frame, const Figure& figure, const Rect& area, const PlotOptions& options) {
   PlotResponse response;
   PlotState& state = frame.state.plots[figure.id];
-  const double caption = caption_height(frame, figure, options);
+  const double caption = options.shows_caption && !figure.title.empty() ? frame.px(20) : 0;
   if (caption > 0) draw_caption(frame, figure, {area.x + frame.px(8), area.y, area.width - frame.px(12), caption});
   const Rect body{area.x, area.y + caption, area.width, area.height - caption};
   const FigureView view = view_in(frame, state, figure, options);

@@ -28,11 +28,6 @@ std::vector<FigureFormat> formats_of(const json& value) {
   return formats;
 }
 
-SizePreset preset_of(const json& value) {
-  const std::string name = value.value("size", "column");
-  return name == "slide" ? SizePreset::slide : name == "page" ? SizePreset::two_columns : SizePreset::one_column;
-}
-
 /// Curves after the present step, which a rewind leaves, do not belong to the moment that the file restores.
 std::shared_ptr<const Observation> without_ahead(const std::shared_ptr<const Observation>& observation) {
   if (!observation->ahead) return observation;
@@ -105,6 +100,10 @@ void run_export(CommandContext& context, const json& value) {
                             std::to_string(figures.size() * formats_of(value).size()) + " files into " +
                             std::filesystem::absolute(folder).string() + "."))
     return;
+  const std::string name = value.value("size", "column");
+  const SizePreset size = name == "slide"  ? SizePreset::slide
+                          : name == "page" ? SizePreset::two_columns
+                                           : SizePreset::one_column;
   std::size_t written = 0;
   for (Figure figure : figures) {
     // Its texts are the session's, which may be elsewhere.
@@ -115,7 +114,7 @@ void run_export(CommandContext& context, const json& value) {
     std::filesystem::create_directories(path.parent_path().empty() ? "." : path.parent_path(), error);
     figure.recipe = recipe_with_view(figure, context.page);
     WriteOptions options{.view = view_of(context.page.plots[figure.id], 12)};
-    const auto files = write_figure(figure, path, formats_of(value), preset_of(value), options);
+    const auto files = write_figure(figure, path, formats_of(value), size, options);
     written += files.size();
     if (!all) add_note(context.page, Severity::info, written_text(files), context.time);
   }
@@ -129,18 +128,14 @@ void run_report(CommandContext& context, const json& value) {
   const std::string where = "the command's value";
   refuse_unknown_keys(value, {"path", "states"}, where);
   const Observation& o = *context.observation;
-  std::vector<std::int64_t> steps;
-  const std::int64_t last = std::max(o.step, o.latest_step);
-  if (last / 2 - o.oldest_step / 2 > 1 << 26) throw BadInput("no report follows so many steps; reset the run");
-  for (std::int64_t step = o.oldest_step; !o.folder && step <= last; ++step) steps.push_back(step);
-  if (o.folder) steps = o.folder->states;
-  if (o.model.layers.empty() || steps.empty()) throw BadInput("there is no model to report on");
-  const auto count = static_cast<std::size_t>(get_integer(value, "states", 21, 1, 1000, where));
+  if (o.model.layers.empty() || (o.folder && o.folder->states.empty()))
+    throw BadInput("there is no model to report on");
+  const std::int64_t count = get_integer(value, "states", 21, 1, 1000, where);
   const std::string place = get_string(value, "path", "", where);
   const auto usual = std::filesystem::path(context.actions.export_folder) /
                      (name_word(o.folder ? o.folder->name : o.preset) + "_report.html");
   ReportTour tour{ReportPage({}, o.model),
-                  spread_steps(steps, count),
+                  spread_steps(o.oldest_step, std::max(o.step, o.latest_step), count, o.folder.get()),
                   place.empty() ? free_path(usual).string() : place,
                   o.step,
                   o.running,

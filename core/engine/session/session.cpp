@@ -21,8 +21,6 @@ struct Session::Thread {
     mailbox.close();
     thread.join();
   }
-  Thread(const Thread&) = delete;
-  Thread& operator=(const Thread&) = delete;
 
   Mailbox mailbox;
   SessionWorker worker;

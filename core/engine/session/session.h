@@ -23,7 +23,7 @@ struct SessionOptions {
   /// Models with at least this many parameters are analysed on a second stream during training if the back end has one;
   /// analyses of smaller models are too short for that.
   std::int64_t side_stream_from = 8'000'000;
-  std::shared_ptr<SavedRun> opened{};  ///< the session starts with it, instead of the recipe, and empties it
+  OpeningRun opened{};  ///< the session starts with it, instead of the recipe, waits for it and empties it
   /// Receives the last run if some seconds of training went into it; `make` may throw.
   std::function<void(const std::function<Snapshot()>& make)> at_end{};
   std::filesystem::path save_folder{};  ///< where `save` writes without a path; empty: the working folder
@@ -35,8 +35,6 @@ class Session final : public ObservationSource {
   /// `recipe` is JSON text, as a preset or an exported figure carries it. Starts at once.
   Session(const std::string& recipe, const SessionOptions& options);
   ~Session() override;
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
 
   void send(Command command) override;
   std::shared_ptr<const Observation> observe() const override;

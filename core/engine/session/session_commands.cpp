@@ -242,7 +242,7 @@ struct SessionWorker::Commands {
 
   void load() {
     const std::string path = text("path", ""), preset = text("preset", "");
-    if (!path.empty()) return worker.open(open_saved_run(path, newest_state));
+    if (!path.empty()) return worker.open(open_aside(path, [path] { return open_saved_run(path, newest_state); }));
     if (value.contains("recipe"))
       return worker.open_recipe(parse_recipe(value["recipe"], "recipe"), get_bool(value, "alone", false, command.name));
     if (preset.empty()) throw BadInput("load takes {\"preset\": \"tiny\"} or {\"path\": \"run.safetensors\"}");

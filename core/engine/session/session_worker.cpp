@@ -35,7 +35,7 @@ double SessionWorker::seconds() const {
 void SessionWorker::begin() {
   guarded([&] {
     backend_ = options_.make_backend(options_.device, options_.threads);
-    if (options_.opened) return open(std::exchange(*options_.opened, {}));
+    if (!options_.opened.name.empty()) return open(std::exchange(options_.opened, {}));
     open({parse_recipe(first_recipe_, "recipe"), std::nullopt});
     control_.resume(control_.running() || options_.start_running);
   });
@@ -149,6 +149,16 @@ void SessionWorker::open(const SavedRun& saved) {
   for (const std::string& note : saved.notes) report(Severity::info, note);
   const bool is_rebuilt = !saved.snapshot && saved.recipe.shown_step > 0;
   control_.open(is_rebuilt ? std::optional(saved.recipe.shown_step) : std::nullopt);
+}
+
+void SessionWorker::open(const OpeningRun& opening) {
+  if (opening.run.wait_for(std::chrono::seconds(0)) == std::future_status::timeout) {
+    if (run_) report(Severity::info, "Reading " + opening.name + ".");
+    auto now = std::make_shared<Observation>(*observation());
+    if (!run_) now->title = opening.name;
+    mailbox_->publish(now, mailbox_->taken_commands());
+  }
+  open(std::exchange(*opening.run.get(), {}));
 }
 
 /// While another library's weights are read, the window shows the model part by part.

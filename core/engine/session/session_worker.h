@@ -73,6 +73,8 @@ class SessionWorker {
   void follow(bool on);
   /// Opens another run; if that fails, the present one stays.
   void open(const SavedRun& saved);
+  /// Says what is read while that takes long.
+  void open(const OpeningRun& opening);
   std::unique_ptr<AnalysedRun> analyse(const SavedRun& saved, Backend& backend, std::unique_ptr<Backend>& side);
   void train_next_compared();
   void stop_if_requested();

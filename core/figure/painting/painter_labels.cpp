@@ -17,7 +17,8 @@ double text_height(const Painter& p) { return (ascent_of_font + descent_of_font)
 double label_gap(const Painter& p) { return 0.6 * p.m.text; }
 
 std::string label_text(const Line& line) {
-  if (line.is_quiet || line.is_outlined) return "";
+  if (line.is_quiet) return "";
+  if (line.is_outlined) return line.end_value.empty() ? "B" : "B " + line.end_value;
   return line.end_value.empty() ? line.name : line.name.empty() ? line.end_value : line.name + " " + line.end_value;
 }
 
@@ -61,6 +62,10 @@ void for_each_named_line(const Painter& p, Visit&& visit) {
     const auto* line = std::get_if<Line>(&p.figure.series[i]);
     if (line && is_shown(p.figure.series[i], p.view) && !label_text(*line).empty()) visit(i, *line);
   }
+}
+
+bool is_crowded(const Painter& p, std::size_t labels) {
+  return labels > max_curve_labels || static_cast<double>(labels) * text_height(p) > 0.9 * p.layout.plot.height;
 }
 
 // Spreads labels that share a column so that none overlaps, moving them as little as possible: neighbours that touch
@@ -134,7 +139,7 @@ std::vector<PlacedLabel> legend_entries(const Painter& p, const std::vector<Plac
     const Series& series = p.figure.series[i];
     if (std::holds_alternative<HeatMap>(series) || !is_shown(series, p.view)) continue;
     const auto* line = std::get_if<Line>(&series);
-    std::string text = line ? label_text(*line) : is_outlined(series) ? "" : series_name(series);
+    std::string text = is_outlined(series) ? "" : line ? label_text(*line) : series_name(series);
     if (text.empty()) continue;
     if (names == LegendNames::stems) text = stem_of(text);
     ++named;
@@ -253,14 +258,13 @@ std::optional<double> right_room_for_labels(const Painter& p) {
   double room = 0;
   std::size_t count = 0;
   for_each_named_line(p, [&](std::size_t, const Line& line) {
-    ++count;
+    count += !line.is_outlined;
     const double width = p.width(label_text(line), p.m.text);
     const auto end = curve_end(p, line);
     if (end && goes_to_margin(p, *end, width)) room = std::max(room, width + 2 * label_gap(p));
   });
-  const bool is_crowded = count > max_curve_labels || count * text_height(p) > 0.9 * p.layout.plot.height;
   const double limit = p.figure.labels == LabelPlacement::at_curves ? 0.6 : max_right_room;
-  if (is_crowded || room > limit * p.layout.area.width) return std::nullopt;
+  if (is_crowded(p, count) || room > limit * p.layout.area.width) return std::nullopt;
   return room;
 }
 
@@ -270,7 +274,12 @@ std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occup
   bool all_placed = true;
   for_each_named_line(p, [&](std::size_t series, const Line& line) {
     const auto end = curve_end(p, line);
+    const auto ends_there = [&](const PlacedLabel& other) {
+      return std::hypot(other.curve_end.x - end->x, other.curve_end.y - end->y) < 2 * p.m.line;
+    };
     if (!end) return;
+    // Those of B come last: where there is room, and no curve of A ends at the same place.
+    if (line.is_outlined && (is_crowded(p, labels.size() + 1) || std::ranges::any_of(labels, ends_there))) return;
     PlacedLabel label;
     label.series = series;
     label.text = label_text(line);
@@ -278,7 +287,9 @@ std::optional<std::vector<PlacedLabel>> labels_at_curves(const Painter& p, Occup
     label.rect = {plot.right() + label_gap(p), end->y - text_height(p) / 2, p.width(label.text, p.m.text),
                   text_height(p)};
     if (label.rect.right() > p.layout.area.right() || !goes_to_margin(p, *end, label.rect.width)) {
-      all_placed = all_placed && place_inside(p, label, ink);
+      const bool is_placed = place_inside(p, label, ink);
+      if (!is_placed && line.is_outlined) return;
+      all_placed = all_placed && is_placed;
       ink.add_rect(label.rect);
     }
     labels.push_back(label);

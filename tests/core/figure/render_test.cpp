@@ -211,6 +211,26 @@ TEST(RenderFigure, LabelsCurvesAtTheirEndsWithTheirColour) {
   EXPECT_EQ(g.label_at({-5, -5}), std::nullopt);
 }
 
+TEST(RenderFigure, LabelsTheEndsOfASecondRunWhereThereIsRoomAndTheyDiffer) {
+  Figure figure = training_figure();
+  Line b = std::get<Line>(figure.series.front());
+  b.name = "B: " + b.name;
+  b.end_value = "0.5";
+  b.is_outlined = true;
+  RecordingCanvas same, other;
+  figure.series.emplace_back(b);
+  render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, same);
+  EXPECT_FALSE(same.shows("B 0.5")) << "the curve of A ends there and has its label";
+  EXPECT_TRUE(same.shows("SSM + SKA 0.998"));
+  std::vector<double> low(b.curve.y.span().begin(), b.curve.y.span().end());
+  for (double& y : low) y *= 0.5;
+  b.curve.y = std::move(low);
+  figure.series.back() = b;
+  render_figure(figure, light_theme(), {}, {0, 0, 500, 400}, other);
+  EXPECT_TRUE(other.shows("B 0.5"));
+  EXPECT_TRUE(other.shows("SSM + SKA 0.998"));
+}
+
 TEST(RenderFigure, NamesNoQuietLine) {
   Figure figure = training_figure();
   std::get<Line>(figure.series[0]).is_quiet = true;

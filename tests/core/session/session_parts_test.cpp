@@ -467,7 +467,7 @@ struct CarriedFigure {
 TEST(SessionWorker, AFigureIsRebuiltAndSaysHowFarItIs) {
   const CarriedFigure figure(30);
   SessionOptions options{"cpu", 1, true, 1e9};
-  options.opened = std::make_shared<SavedRun>(open_saved_run(figure.path));
+  options.opened = open_aside("figure", [&] { return open_saved_run(figure.path); });
   Mailbox box;
   SessionWorker worker(small_recipe_json().dump(), options, box);
   worker.begin();

@@ -53,6 +53,35 @@ TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
   EXPECT_EQ(end->trace->step, 40);
 }
 
+TEST(Session, SaysWhatItReadsFromASlowDiskAndKeepsCommandsUntilThen) {
+  std::promise<void> disk;
+  SessionOptions options = resting();
+  const auto read = [&] {
+    disk.get_future().wait();
+    return SavedRun{small_recipe(), std::nullopt};
+  };
+  options.opened = open_aside("/far/run", read, 0);
+  Session session("", options);
+  const Seen waiting = wait_for(session, [](const Observation& now) { return now.title == "/far/run"; });
+  EXPECT_TRUE(waiting->model.layers.empty());
+  session.send({"step", R"({"count": 3})"_json});
+  disk.set_value();
+  wait_for(session, [](const Observation& now) { return now.step == 3; });
+}
+
+TEST(Session, AFaultIsThrownAtOnceOrBecomesAnEvent) {
+  const auto fail = []() -> SavedRun { throw BadInput("run: it is damaged"); };
+  EXPECT_THROW(open_aside("run", fail, 60), Error);
+  std::promise<void> disk;
+  SessionOptions options = resting();
+  options.opened = open_aside(
+      "run", [&] { return disk.get_future().wait(), fail(); }, 0);
+  Session session("", options);
+  disk.set_value();
+  const Seen failed = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
+  EXPECT_EQ(failed->events.back().text, "run: it is damaged");
+}
+
 TEST(Session, StepsRewindsAndResets) {
   Session session(small_recipe_json().dump(), resting());
   wait_for(session, [](const Observation& now) { return now.preset == "small"; });

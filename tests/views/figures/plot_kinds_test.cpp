@@ -8,6 +8,7 @@
 
 #include "core/figure/files/page.h"
 #include "core/figure/summary.h"
+#include "core/io/number_text.h"
 #include "tests/support/sample_observations.h"
 #include "views/plots/formula_card.h"
 
@@ -33,6 +34,18 @@ TEST(PlotKinds, NeedNothingButTheirAnalyses) {
     }
   }
   for (const PlotKind& kind : plot_kinds()) EXPECT_TRUE(shown.contains(kind.id)) << kind.id << " was empty everywhere";
+}
+
+TEST(PlotKinds, TwoRunsOfOnePresetAreToldApart) {
+  Observation a = samples::mid_training(), b = a;
+  b.checksum = "ffff0000ffff0000";
+  EXPECT_NE(name_beside(a, b), name_beside(b, a)) << "by their weights";
+  b.step += 1000;
+  EXPECT_EQ(name_beside(b, a), b.preset + ", step " + grouped_number(b.step));
+  b.seed = a.seed + 1;
+  EXPECT_EQ(name_beside(b, a), b.preset + ", seed " + std::to_string(b.seed) + ", step " + grouped_number(b.step));
+  b.folder = std::make_shared<FolderView>(FolderView{"fine-tuned", {}, {}, {}});
+  EXPECT_EQ(name_beside(b, a), "fine-tuned, step " + grouped_number(b.step));
 }
 
 /// What a summary says beyond the figure's names: the words after the first sentence.

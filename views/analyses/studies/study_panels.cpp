@@ -148,10 +148,6 @@ double draw_over_training_controls(Frame& frame, const Rect& row) {
 
 constexpr double map_share = 0.6;
 
-std::string axes_command(const PhaseMapView& map) {
-  return "phase_map x=" + map.x + " y=" + map.y + " steps=" + std::to_string(map.steps);
-}
-
 void draw_run(Frame& frame, std::span<const Figure> figures, const Rect& area) {
   const double height = area.height / static_cast<double>(figures.size());
   double y = area.y;
@@ -191,8 +187,9 @@ double draw_phase_map_controls(Frame& frame, const Rect& row) {
       frame, {"phase_map", {{"result", numbers[(map->shown + 1) % numbers.size()].name}}}, "number", row.right(), row,
       words_of(numbers[map->shown].name), true, "Shows another number of the same runs as colour");
   // The palette shows the present axes for editing.
-  return command_chip(frame, {"palette", {{"text", axes_command(*map)}}}, "axes", number - frame.px(6), row, "axes",
-                      false, "Choose two settings, their values and the number of steps of each run");
+  const std::string axes = "phase_map x=" + map->x + " y=" + map->y + " steps=" + std::to_string(map->steps);
+  return command_chip(frame, {"palette", {{"text", axes}}}, "axes", number - frame.px(6), row, "axes", false,
+                      "Choose two settings, their values and the number of steps of each run");
 }
 
 }  // namespace

@@ -137,27 +137,28 @@ void RunFolder::look_into(const fs::path& folder, int depth, Scan& scan) {
   constexpr int deepest = 3;
   std::error_code failed;
   if (watch_) watch_->add(folder);
-  std::vector<fs::path> paths, below;
+  std::vector<fs::directory_entry> entries;
+  std::vector<fs::path> below;
   for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
        entry.increment(failed)) {
-    paths.push_back(entry->path());
+    entries.push_back(*entry);
   }
   if (failed && depth == 0) refuse_file(folder, failed.message());
   if (failed) scan.notes.push_back(folder.string() + ": it cannot be read (" + failed.message() + ")");
-  std::ranges::sort(paths);
+  std::ranges::sort(entries);
   std::map<std::string, int> alike;  // names without their digits: a series, if they have no word such as "step"
   static const std::regex digits("\\d+");
   const auto without_digits = [](const fs::path& path) {
     return std::regex_replace(path.filename().string(), digits, "#");
   };
-  for (const fs::path& path : paths) ++alike[without_digits(path)];
-  for (const fs::path& path : paths) {
+  for (const fs::directory_entry& entry : entries) ++alike[without_digits(entry.path())];
+  for (const fs::directory_entry& entry : entries) {
+    const fs::path& path = entry.path();
     const std::string name = path.filename().string(), ending = path.extension().string();
     if (name.starts_with(".") || name.starts_with("tmp") || name.starts_with("figures_")) continue;
-    const fs::file_status status = fs::status(path, failed);
-    const bool is_file = fs::is_regular_file(status), is_folder = fs::is_directory(status);
-    if (!fs::status_known(status))
-      scan.notes.push_back(path.string() + ": it cannot be read (" + failed.message() + ")");
+    failed.clear();
+    const bool is_file = entry.is_regular_file(failed), is_folder = !is_file && entry.is_directory(failed);
+    if (failed) scan.notes.push_back(path.string() + ": it cannot be read (" + failed.message() + ")");
     if (is_file && is_log_name(path)) scan.logs.push_back(path);
     bool has_word = false;
     std::optional<std::int64_t> step = step_in(is_file ? path.stem().string() : name, has_word);
@@ -185,14 +186,14 @@ void RunFolder::take_state(const fs::path& path, const fs::path& weights, std::i
   auto& [known, own_step] = checked_[weights];
   try {
     if (known != stamp) own_step = checked_step(weights);
-    known = stamp;
   } catch (const std::exception& error) {
     known = 0;
     return scan.notes.push_back(path.string() + ": it is damaged or not written to its end: " + error.what());
   }
-  if (own_step < 0 && folder_of_config(weights).empty())
+  if (known != stamp && own_step < 0 && folder_of_config(weights).empty())
     return scan.notes.push_back(path.string() +
                                 ": config.json, which says what model it is, is missing or not written yet");
+  known = stamp;  // a slow disk is asked once
   const StoredState state{own_step >= 0 ? own_step : step, is_model_file(weights) ? path : weights, own_step >= 0};
   if (scan.states.empty()) scan.home = path.parent_path();
   std::error_code failed;

@@ -49,12 +49,6 @@ SavedRun read_model(const std::filesystem::path& path, const std::string& name =
   return {checkpoint_recipe(*checkpoint, name), std::nullopt, "", checkpoint->notes(), checkpoint};
 }
 
-/// One of the files of another program that share a config.json; model.safetensors is opened by its folder.
-bool is_other_model(const std::filesystem::path& file) {
-  return file.filename() != "model.safetensors" && !folder_of_config(file).empty() &&
-         !MappedTensors(file).metadata().contains("afterglow.recipe");
-}
-
 /// What the user wrote on the run in earlier sessions.
 void add_notes(const std::filesystem::path& file, SavedRun& saved) {
   std::error_code unknown;
@@ -97,7 +91,9 @@ SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
     throw UsageError(path.string(), ": --step chooses among the checkpoints of a folder, and this is no such folder");
   const std::string extension = extension_of(path);
   if (extension == ".safetensors") {
-    if (is_other_model(path)) return read_model(path);
+    // Files of another program may share a config.json; model.safetensors is opened by its folder.
+    const bool shares = path.filename() != "model.safetensors" && !folder_of_config(path).empty();
+    if (shares && !MappedTensors(path).metadata().contains("afterglow.recipe")) return read_model(path);
     return open_state({.path = path, .is_snapshot = true});
   }
   if (extension == ".npz")
@@ -190,6 +186,13 @@ SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step) {
   leave_out_broken_labels(saved.recipe, saved.notes);
   if (saved.snapshot) saved.snapshot->recipe.task = saved.recipe.task;
   return saved;
+}
+
+OpeningRun open_aside(const std::string& name, std::function<SavedRun()> open, double patience) {
+  auto read = [open = std::move(open)] { return std::make_shared<SavedRun>(open()); };
+  OpeningRun opening{name, std::async(std::launch::async | std::launch::deferred, std::move(read))};
+  if (opening.run.wait_for(std::chrono::duration<double>(patience)) != std::future_status::timeout) opening.run.get();
+  return opening;
 }
 
 void register_cuda_maker(CudaMaker maker) { cuda_maker = maker; }

@@ -1,6 +1,8 @@
 // A run in a file: a recipe, a snapshot, or the recipe inside an exported figure.
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +39,15 @@ SavedRun read_text(const std::filesystem::path& path);
 /// model that the folder itself is, if it is one, else the newest state. Throws Error(bad_input) that names file and
 /// lack, Error(usage) for a step that is not there.
 SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step = no_step);
+
+/// A run that another thread reads, because a disk may be slow.
+struct OpeningRun {
+  std::string name;  ///< of what is read, for the user; empty: nothing
+  std::shared_future<std::shared_ptr<SavedRun>> run{};
+};
+/// Throws what `open` throws within the first `patience` seconds; later `run` throws it.
+OpeningRun open_aside(const std::string& name, std::function<SavedRun()> open, double patience = 0.3);
+
 /// One state of a folder alone; `name` is that of a model which has none.
 SavedRun open_state(const StoredState& state, const std::string& name = "");
 inline std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {
