@@ -473,6 +473,7 @@ json open_window(const CLI::App& app, const std::vector<std::string>& words, Sta
       (!options.session.opened.name.empty() || !options.hello.path.empty() || !options.lesson.empty()))
     throw UsageError("a file or lesson opens with its own precision; choose another one in the window");
   start.is_elsewhere = !options.on.empty() || !options.through.empty();
+  if (!common.precision.empty() && !start.is_elsewhere) chosen_backend(common);  // refuses one that it does not have
   options.hello.opens = !words.empty() || !start.preset.empty() || !start.recipe.empty() ||
                         !start.assignments.empty() || !start.data.empty() || start.seed >= 0;
   options.recipe = to_json(starting_run(start, common, "few-modes").recipe).dump();

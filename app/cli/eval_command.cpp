@@ -60,7 +60,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   if (!options.csv.empty()) require_writable(options.csv);
   const SavedRun moment =
       open_with_weights(options.snapshot, options.step, "eval needs trained weights", common, output);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const std::unique_ptr<Backend> backend = chosen_backend(moment, common, output);
   const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
   nlohmann::json config = task_of(options, run->recipe());
   if (!options.text_file.empty()) take_text(config, options.text_file);

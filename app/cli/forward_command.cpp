@@ -61,7 +61,7 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   require_free_name(options.out, common);
   const SavedRun saved =
       open_with_weights(options.model, options.step, "forward needs weights", common, output, Use::only_run);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const Model& model = run->trainer().model();
   if (model.places() > 0)

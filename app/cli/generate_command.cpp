@@ -54,7 +54,7 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const Interruption noticed;
   const SavedRun saved =
       open_with_weights(options.model, options.step, "generate needs trained weights", common, output, Use::only_run);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
   const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, *run);
   const Task& task = run->trainer().task();

@@ -318,7 +318,7 @@ Observation observe(AnalysedRun& analysed, const PlotOptions& options, int layer
 Observation observe_run(const SavedRun& saved, const PlotKind& kind, const PlotOptions& options, int& layer,
                         const Observation* first, const CommonOptions& common, Output& output) {
   say_notes(saved, output);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
   AnalysedRun analysed(saved, *backend);
   const Observation untrained = analysed.describe();
   if (first && !fits(kind, untrained.model)) return untrained;

@@ -51,7 +51,7 @@ nlohmann::json report(const ReportOptions& options, const CommonOptions& common,
   (std::filesystem::exists(options.run) ? start.recipe : start.preset) = options.run;
   const SavedRun saved = starting_run(start, common, "");
   say_notes(saved, output);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
   AnalysedRun analysed(saved, *backend);
   analysed.limit_work();
   std::vector<const PlotKind*> plots;

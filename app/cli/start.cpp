@@ -48,7 +48,7 @@ bool is_sound(const Recipe& recipe) {
 
 /// The recipe with --precision, if that is given.
 Recipe& set_precision(SavedRun& saved, const CommonOptions& common) {
-  Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
+  Recipe& recipe = saved.own_recipe();
   if (!common.precision.empty()) recipe.precision = parse_precision(common.precision);
   return recipe;
 }
@@ -94,10 +94,8 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
   if (!moment.snapshot && !options.assignments.empty())
     moment.recipe = of_words([&] { return changed_recipe(moment.recipe, options.assignments, "recipe with --set"); });
   // After --set, which may have chosen the task that reads the file.
-  if (!options.data.empty())
-    take_data(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.data, options.is_elsewhere);
-  if (!options.text_file.empty())
-    take_text(moment.snapshot ? moment.snapshot->recipe.task : moment.recipe.task, options.text_file);
+  if (!options.data.empty()) take_data(moment.own_recipe().task, options.data, options.is_elsewhere);
+  if (!options.text_file.empty()) take_text(moment.own_recipe().task, options.text_file);
   const bool is_readable = !options.is_elsewhere || options.data.empty();
   if (!moment.snapshot && !options.assignments.empty() && is_readable) require_sound(moment.recipe, before);
   Recipe& recipe = set_precision(moment, common);
@@ -110,6 +108,12 @@ std::unique_ptr<Backend> chosen_backend(const CommonOptions& common) {
   std::unique_ptr<Backend> backend = make_backend(common.device, common.threads);
   if (!common.precision.empty() && !backend->set_precision(parse_precision(common.precision)))
     throw UsageError(backend->description(), " computes in fp32 only; --precision needs --device cuda");
+  return backend;
+}
+
+std::unique_ptr<Backend> chosen_backend(const SavedRun& saved, const CommonOptions& common, Output& output) {
+  std::unique_ptr<Backend> backend = chosen_backend(common);
+  if (const std::string note = choose_precision(saved.own_recipe(), *backend); !note.empty()) output.note(note);
   return backend;
 }
 

@@ -27,6 +27,8 @@ SavedRun starting_run(const StartOptions& options, const CommonOptions& common, 
 
 /// The back end of --device and --threads. Throws Error(usage) for a --precision that it does not have.
 std::unique_ptr<Backend> chosen_backend(const CommonOptions& common);
+/// The same for a run; says where it asks for a precision that the back end does not have.
+std::unique_ptr<Backend> chosen_backend(const SavedRun& saved, const CommonOptions& common, Output& output);
 
 /// A session on --device with --threads, whose device is already resolved ("cpu" or "cuda"). Reports a missing GPU as
 /// every command does.

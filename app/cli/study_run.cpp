@@ -173,6 +173,10 @@ void StudyRun::train(const fs::path& folder) {
   if (common_.force) std::ranges::for_each(mine, [&](const PlannedRun& run) { folder_->forget(run); });
   const auto [first, others, devices] = make_backends(common_, options_.jobs, mine);
   device_ = first->name();
+  std::set<std::string> missing;
+  for (const PlannedRun& run : mine) missing.insert(choose_precision(run.recipe, *first));
+  missing.erase("");
+  for (const std::string& note : missing) output_.note(note);
   const Interruption interruption;
   RecipeRunner runner(
       inquiry_, mine, *folder_, options_.saves,

@@ -394,7 +394,7 @@ nlohmann::json train_here(const TrainOptions& options, const CommonOptions& comm
   nlohmann::json& origin = saved.recipe.checkpoint;  // whose optimiser begins here
   if (!saved.snapshot && origin.is_object() && origin.erase("step") > 0) saved.recipe.shown_step = 0;
   say_notes(saved, output);
-  const std::unique_ptr<Backend> backend = chosen_backend(common);
+  const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
   if (is_first(ranks)) make_folder(options.out);
   AnalysedRun analysed(saved, *backend);
   TrainingRun& run = analysed;

@@ -9,6 +9,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -209,6 +210,22 @@ TEST_F(Checkpoints, ArePreciseAsAskedOrNotAtAll) {
     EXPECT_EQ(refused.code, 2) << command;
     EXPECT_THAT(refused.err, HasSubstr("does not use --precision")) << command;
   }
+}
+
+// The recipe asks, not the command line: the numbers are those of fp32, which every command says.
+TEST_F(Checkpoints, SayWhereThePrecisionOfARecipeIsMissing) {
+  for (const char* command :
+       {"train --preset tiny --set precision=bf16 --set batch=2 --steps 1 --figures none --out run",
+        "eval run --examples 4", "generate run --count 1", "plot spectrum --snapshot run --csv a.csv",
+        "train --resume run --steps 2 --out more",
+        "sweep --preset tiny --axis precision=fp32,bf16 --set batch=2 --set steps=1 --seeds 1 --out swept"}) {
+    const json result = parsed(done(std::string(command) + " --device cpu --json"));
+    ASSERT_TRUE(result.contains("notes")) << command;
+    EXPECT_THAT(result["notes"], Contains(HasSubstr("the recipe asks for bf16"))) << command;
+  }
+  const ProgramResult window = run("--preset tiny --precision bf16 --device cpu");
+  EXPECT_EQ(window.code, 2);
+  EXPECT_THAT(window.err, HasSubstr("fp32 only"));
 }
 
 TEST_F(Checkpoints, AreNotReplacedUnasked) {

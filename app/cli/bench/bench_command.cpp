@@ -82,8 +82,8 @@ void bench_step(const std::string& name, const std::string& preset, const std::v
 }
 
 // The recurrent form of the reference model over one sequence, with the state, captures and eigenvalues of every token.
-void bench_trace(const std::string& name, const Preset& preset, const Setup& setup) {
-  Trainer trainer(parse_recipe(preset.text, preset.name), setup.backend);
+void bench_trace(const std::string& name, const std::string& preset, const Setup& setup) {
+  Trainer trainer(recipe_of(preset, {}, setup.backend), setup.backend);
   Observer observer(trainer);
   observer.choose(0);
   setup.measure({name, 0, 0, [&] { observer.trace(observer.first_ska()); }});
@@ -106,8 +106,8 @@ constexpr CausesCase causes_cases[] = {
     {"causes ssm-ska, transplant", [](PatchMeasurement&, Trainer& trainer) { measure_transplant(trainer, {}); }},
 };
 
-void bench_causes(const CausesCase& of, const Preset& preset, const Setup& setup) {
-  const Recipe recipe = parse_recipe(preset.text, preset.name);
+void bench_causes(const CausesCase& of, const std::string& preset, const Setup& setup) {
+  const Recipe recipe = recipe_of(preset, {}, setup.backend);
   Trainer trainer(recipe, setup.backend);
   PatchMeasurement patch(recipe.model, trainer);
   setup.measure({of.name, 0, 0, [&] { of.run(patch, trainer); }});
@@ -229,7 +229,7 @@ void bench_generate(const Setup& setup) {
   const std::string model = setup.options.model.empty() ? "ssm" : setup.options.model;
   SavedRun saved = std::filesystem::exists(model) ? open_saved_run(model)
                                                   : SavedRun{recipe_of(model, {}, setup.backend), std::nullopt};
-  (saved.snapshot ? saved.snapshot->recipe : saved.recipe).precision = setup.backend.precision();
+  saved.own_recipe().precision = setup.backend.precision();
   if (saved.origin) saved.origin->keep_narrow();
   const std::unique_ptr<TrainingRun> run = make_run(saved, setup.backend);
   Trainer& trainer = run->trainer();
@@ -335,9 +335,9 @@ std::vector<Case> all_cases(const Setup& setup) {
                      [&, preset] { bench_influence(preset, setup); }});
   }
   const std::string trace = "trace ssm-ska, 64 tokens";
-  cases.push_back({trace, Asked::nothing, [&, trace] { bench_trace(trace, find_preset("ssm-ska"), setup); }});
+  cases.push_back({trace, Asked::nothing, [&, trace] { bench_trace(trace, "ssm-ska", setup); }});
   for (const CausesCase& of : causes_cases)
-    cases.push_back({of.name, Asked::within, [&] { bench_causes(of, find_preset("ssm-ska"), setup); }});
+    cases.push_back({of.name, Asked::within, [&] { bench_causes(of, "ssm-ska", setup); }});
   for (const LayerKind& kind : layer_kinds()) {
     for (const LayerBenchmark& sizes : kind.benchmarks) {
       if (sizes.variant == eight_heads) continue;

@@ -90,8 +90,8 @@ TrainingRun::TrainingRun(const Snapshot& snapshot, Backend& backend, std::size_t
     : TrainingRun(snapshot.recipe, &snapshot, backend, history_limit, nullptr) {}
 
 TrainingRun::TrainingRun(const SavedRun& saved, Backend& backend, std::size_t history_limit)
-    : TrainingRun(saved.snapshot ? saved.snapshot->recipe : saved.recipe, saved.snapshot ? &*saved.snapshot : nullptr,
-                  backend, history_limit, saved.origin.get()) {
+    : TrainingRun(saved.own_recipe(), saved.snapshot ? &*saved.snapshot : nullptr, backend, history_limit,
+                  saved.origin.get()) {
   folder_ = saved.folder;
 }
 

@@ -326,6 +326,15 @@ TEST(Session, MovesToAnotherDeviceAtTheSameStep) {
   EXPECT_EQ(twelve->checksum, checksum_without_session(12));
 }
 
+TEST(Session, SaysThatItsDeviceLacksThePrecisionOfTheRecipe) {
+  nlohmann::json recipe = small_recipe_json();
+  recipe["precision"] = "bf16";
+  Session session(recipe.dump(), resting());
+  const Seen opened = wait_for(session, [](const Observation& now) { return !now.events.empty(); });
+  EXPECT_THAT(opened->events.back().text, testing::HasSubstr("the recipe asks for bf16"));
+  EXPECT_EQ(opened->precision, "fp32");
+}
+
 TEST(Session, GoesOnElsewhereWhenItsDeviceIsLost) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   SessionOptions options = resting();

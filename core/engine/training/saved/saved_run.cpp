@@ -52,7 +52,7 @@ SavedRun read_model(const std::filesystem::path& path, const std::string& name =
 /// What the user wrote on the run in earlier sessions.
 void add_notes(const std::filesystem::path& file, SavedRun& saved) {
   std::error_code unknown;
-  Recipe& recipe = saved.snapshot ? saved.snapshot->recipe : saved.recipe;
+  Recipe& recipe = saved.own_recipe();
   if (!std::filesystem::exists(file, unknown)) return;
   try {
     Recipe noted;
@@ -207,6 +207,12 @@ std::unique_ptr<Backend> make_backend(const std::string& device, int threads) {
   if (device == "cuda")
     throw Error(ExitCode::no_gpu, "no usable GPU: ", why_not, "; --device cpu runs everything on the processor");
   return make_cpu_backend(threads);
+}
+
+std::string choose_precision(const Recipe& recipe, Backend& backend) {
+  if (backend.set_precision(recipe.precision)) return "";
+  return concat("the recipe asks for ", name_of(recipe.precision), ", and ", backend.description(),
+                " computes in fp32 only: its numbers are those of fp32");
 }
 
 }  // namespace afterglow

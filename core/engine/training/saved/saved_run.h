@@ -23,6 +23,9 @@ struct SavedRun {
   std::shared_ptr<RunFolder> folder{};   ///< whose states the run goes through; null: only this one
   /// Whether it has weights: a snapshot's, or those of a folder.
   bool has_weights() const { return snapshot.has_value() || !recipe.checkpoint.is_null(); }
+  /// The snapshot's, where there is one.
+  Recipe& own_recipe() { return snapshot ? snapshot->recipe : recipe; }
+  const Recipe& own_recipe() const { return snapshot ? snapshot->recipe : recipe; }
 };
 
 /// The recipe of another library's model, which starts from the folder's weights. Named after the folder, or `name`.
@@ -50,6 +53,8 @@ OpeningRun open_aside(const std::string& name, std::function<SavedRun()> open, d
 
 /// One state of a folder alone; `name` is that of a model which has none.
 SavedRun open_state(const StoredState& state, const std::string& name = "");
+/// Chooses the precision that the recipe asks for; what to say where the back end does not have it, else an empty text.
+std::string choose_precision(const Recipe& recipe, Backend& backend);
 inline std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {
   return std::make_unique<TrainingRun>(saved, backend);
 }
