@@ -122,7 +122,7 @@ void ParameterStore::allocate(Backend& backend, DType dtype) {
   const auto blocks = static_cast<std::int64_t>(mask.size());
   decay_mask_ = Tensor(backend.allocate(mask.size()), {blocks}, DType::u8);
   backend.upload(decay_mask_, mask.data());
-  if (const std::int64_t numbers = backend.rounded_weights(values_); numbers > 0)
+  if (const std::int64_t numbers = backend.plan(PinningCall{values_}).kept; numbers > 0)
     rounded_ = Tensor(backend.allocate(static_cast<std::size_t>(numbers) * sizeof(float)), {numbers}, DType::f32);
 }
 

@@ -11,7 +11,7 @@ constexpr std::size_t closure_block_bytes = std::size_t{1} << 16;
 
 /// Whether projections as wide as x would round it, or its gradient, to bfloat16.
 bool rounds_to_bf16(const Backend& backend, const Tensor& x) {
-  return backend.precision() == Precision::bf16 && backend.rounded_numbers(x, true) > 0;
+  return backend.precision() == Precision::bf16 && backend.plan(RoundingCall{x, true}).kept > 0;
 }
 }  // namespace
 
@@ -129,7 +129,7 @@ void Tape::close_split(int id) {
 
 void Tape::make_room_for_rounded(Var& result, bool bounded) {
   if (!recording_ || form_ == PassForm::unfused || result.value.dtype == DType::bf16) return;
-  const std::int64_t count = backend_->rounded_numbers(result.value, bounded);
+  const std::int64_t count = backend_->plan(RoundingCall{result.value, bounded}).kept;
   if (count > 0) result.rounded = scratch({count}, result.value.dtype);
 }
 

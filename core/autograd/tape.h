@@ -58,10 +58,6 @@ struct Hooks {
   PassForm form = PassForm::usual;
 };
 
-/// How a value is kept while it waits for its gradient. `narrow`: all that reads it takes bfloat16, too, each number
-/// once (core/ops/README.md lists these operations): a GPU that computes in that precision may keep it so.
-enum class Storage { wide, narrow };
-
 /// Where a gradient goes together with numbers to be added to it that lie elsewhere (undefined: none), and where it may
 /// be left in bfloat16 as well, for projections that would round it (undefined: nowhere).
 struct BasedGrad {
@@ -97,7 +93,7 @@ class Tape : Immovable {
   /// its gradient lie so many elements apart: then it is to be split into columns.
   Var result(const Shape& shape, DType dtype, std::initializer_list<Var> inputs, std::int64_t row_stride = 0);
   Tensor scratch(const Shape& shape, DType dtype) { return arena_->allocate(shape, dtype); }
-  /// Gives a result memory in which its operation leaves it for projections (`Kernels::rounded_numbers`), where that is
+  /// Gives a result memory in which its operation leaves it for projections (`RoundingCall`), where that is
   /// of use; not in an unfused pass, where an observer may overwrite the result.
   void make_room_for_rounded(Var& result, bool bounded);
   /// A result as large as x and bounded, with such memory, or in bfloat16 alone where it may be stored so.

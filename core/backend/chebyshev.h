@@ -22,7 +22,7 @@ struct ChebyshevConfig {
 };
 
 /// q, k, v [B,T,H,D], q and k already normalised and gated; log gate g <= 0 [B,T,H] or undefined for no decay; alpha
-/// [B,T,H] or undefined. Where `Kernels::reads_out_narrow` q, k and v may be bfloat16.
+/// [B,T,H] or undefined. Where the plan says so, q, k and v may be bfloat16.
 /// H_t = e^g H_{t-1} + k k^T, S_t = e^g S_{t-1} + k v^T (U_t = S_t^T), p = q + alpha (x - q), y = scale S_t^T p.
 struct ChebyshevInputs {
   Tensor q, k, v, g, alpha;

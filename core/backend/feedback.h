@@ -16,7 +16,7 @@ struct FeedbackInputs {
 struct FeedbackSaved {
   Tensor routed;     ///< [B,T,F]: sum_{j<t} alpha[t,j] s_j
   Tensor log_sum;    ///< [B,T]: logarithm of the softmax's denominator; 0 in row 0
-  Tensor workspace;  ///< [feedback_solve_workspace], in a layout of the back end's own
+  Tensor workspace;  ///< [Plan::workspace], in a layout of the back end's own
 };
 
 /// Of f it is the solution of the transposed system itself.

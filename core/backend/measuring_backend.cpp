@@ -58,58 +58,56 @@ std::unique_ptr<DeviceGraph> MeasuringBackend::capture(std::function<void()> wor
   return std::make_unique<NoGraph>();
 }
 
-void MeasuringBackend::hold_operands(std::int64_t bytes) {
+void MeasuringBackend::hold_operands(const auto& call) {
   std::size_t& operands = operands_[lane_];
-  const auto needed = static_cast<std::size_t>(bytes);
+  const auto needed = static_cast<std::size_t>(plan(call).operands);
   if (needed <= operands) return;
   held_ += needed - std::exchange(operands, needed);
   peak_ = std::max(peak_, held_);
 }
 
 void MeasuringBackend::gemm(bool, bool, double, const Tensor& a, const Tensor& b, double, const Tensor&) {
-  hold_operands(gemm_operands(a, b));
+  hold_operands(ProductCall{a, b});
 }
 void MeasuringBackend::gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad&) {
-  for (std::size_t i = 0; i < a.size(); ++i) hold_operands(gemm_operands(a[i], b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i) hold_operands(ProductCall{a[i], b[i]});
 }
 void MeasuringBackend::linear_forward_many(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor>,
                                            std::span<const Tensor>, const KeptInput& kept) {
-  hold_operands(linear_operands(x, weights, kept.numbers));
-  for (const Tensor& weight : weights) hold_operands(gemm_operands(x, weight));
+  hold_operands(ProjectionCall{x, weights, 0, kept.numbers});
+  for (const Tensor& weight : weights) hold_operands(ProductCall{x, weight});
 }
 void MeasuringBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor& x, std::span<const Grad>,
                                         std::span<const Grad>) {
-  for (const Tensor& dresult : dresults) hold_operands(gemm_operands(dresult, x));
+  for (const Tensor& dresult : dresults) hold_operands(ProductCall{dresult, x});
 }
 void MeasuringBackend::linear_backward(const LinearBackward& projections) {
-  const std::int64_t together = linear_operands(projections.x, projections.weights, projections.kept);
-  if (together == 0) return linear_backward_by_parts(*this, projections);
-  hold_operands(together);
+  const ProjectionCall call{projections.x, projections.weights, 0, projections.kept};
+  if (plan(call).operands == 0) return linear_backward_by_parts(*this, projections);
+  hold_operands(call);
 }
 void MeasuringBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor&, const Tensor&, const Tensor&,
                                       const Tensor&) {
-  hold_operands(gemm_operands(x, gate));
+  hold_operands(ProductCall{x, gate});
 }
 void MeasuringBackend::swiglu_gate_up_backward(const Tensor& dy, const Tensor& down, const Tensor&, const Tensor&,
                                                const Tensor&, const Tensor&) {
-  hold_operands(gemm_operands(dy, down));
+  hold_operands(ProductCall{dy, down});
 }
 void MeasuringBackend::attention(const Tensor&, const Tensor& k, const Tensor&, double, std::int64_t, const Tensor& y,
                                  const Tensor&) {
-  hold_operands(attention_operands(y, k));
+  hold_operands(AttentionCall{y, k});
 }
-void MeasuringBackend::ssd_scan(const ScanInputs& in, const Tensor&, const Tensor&, bool) {
-  hold_operands(ssd_scan_operands(in));
-}
-void MeasuringBackend::delta_scan(const DeltaInputs& in, const Tensor&, const Tensor&, bool) {
-  hold_operands(delta_scan_operands(in));
-}
+void MeasuringBackend::ssd_scan(const ScanInputs& in, const Tensor&, const Tensor&, bool) { hold_operands(in); }
+void MeasuringBackend::delta_scan(const DeltaInputs& in, const Tensor&, const Tensor&, bool) { hold_operands(in); }
 void MeasuringBackend::feedback_solve(const FeedbackInputs& in, const Tensor&, const FeedbackSaved&) {
-  hold_operands(feedback_solve_operands(in));
+  hold_operands(in);
 }
 
-std::int64_t MeasuringBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  return x.dtype == DType::bf16 && weights_of_step_.cover(weights) ? 0 : device_->linear_kept(x, weights);
+Plan MeasuringBackend::plan(const ProjectionCall& call) const {
+  Plan plan = device_->plan(call);
+  if (call.x.dtype == DType::bf16 && weights_of_step_.cover(call.weights)) plan.kept = 0;
+  return plan;
 }
 void MeasuringBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {values, rounded};

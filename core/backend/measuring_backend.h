@@ -8,7 +8,19 @@
 
 namespace afterglow {
 
-class MeasuringBackend final : public Backend {
+/// Kernels that do nothing.
+class IdleBackend : public Backend {
+ public:
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define AFTERGLOW_KERNEL \
+  override {}
+#include "core/backend/kernel_list.inc"
+#undef AFTERGLOW_KERNEL
+#pragma GCC diagnostic pop
+};
+
+class MeasuringBackend final : public IdleBackend {
  public:
   /// Measures for `device`, which is asked what its kernels need and must outlive this one.
   explicit MeasuringBackend(Backend& device) : device_(&device) {}
@@ -39,6 +51,22 @@ class MeasuringBackend final : public Backend {
   void end_side_stream() override { lane_ = 0; }
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
+  Plan plan(const ProductCall& call) const override { return device_->plan(call); }
+  Plan plan(const ProjectionCall& call) const override;
+  Plan plan(const RoundingCall& call) const override { return device_->plan(call); }
+  Plan plan(const PinningCall& call) const override { return device_->plan(call); }
+  Plan plan(const ConvolutionCall& call) const override { return device_->plan(call); }
+  Plan plan(const AttentionCall& call) const override { return device_->plan(call); }
+  Plan plan(const ScanInputs& in) const override { return device_->plan(in); }
+  Plan plan(const ChannelScanInputs& in) const override { return device_->plan(in); }
+  Plan plan(const DeltaInputs& in) const override { return device_->plan(in); }
+  Plan plan(const KalmanInputs& in) const override { return device_->plan(in); }
+  Plan plan(const RidgeConfig& config, const RidgeInputs& in) const override { return device_->plan(config, in); }
+  Plan plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const override {
+    return device_->plan(config, in);
+  }
+  Plan plan(const FeedbackInputs& in) const override { return device_->plan(in); }
+
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;
   void gemm_sum(std::span<const Tensor> a, std::span<const Tensor> b, const Grad& c) override;
@@ -56,20 +84,13 @@ class MeasuringBackend final : public Backend {
   void ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
   void delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) override;
   void feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) override;
-
-  std::int64_t linear_kept(const Tensor& x, std::span<const Tensor> weights) const override;
   void hold_weights(const Tensor& values, const Tensor& rounded) override;
   void release_weights() override;
   std::int64_t first_non_finite(const Tensor& x) override;
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#include "core/backend/kernel_stubs.inc"
-#pragma GCC diagnostic pop
-
  private:
   /// Memory of the lane that kernels take turns with: one that suffices takes the place of the one before.
-  void hold_operands(std::int64_t bytes);
+  void hold_operands(const auto& call);
 
   Backend* device_;
   std::unordered_map<void*, std::size_t> sizes_;

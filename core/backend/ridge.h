@@ -45,7 +45,7 @@ struct RidgeSizes {
   std::int64_t batch, tokens, heads, rank, width;
 };
 
-/// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], or where `Kernels::reads_out_narrow` [B,T,H r] and [B,T,H P]
+/// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], or where the plan says so [B,T,H r] and [B,T,H P]
 /// with rows that may be strided; eta, gamma_raw [H], mask [B,T] u8 or undefined. Undefined by default: `length`
 /// [B,T,H], of which m is the largest in the place of |z|, and `left` [B,T,H,r], the left factor of G and M in the
 /// place of z: G = sum left z^T, M = sum left_t z_{t-1}^T. G must be symmetric, so each row of `left` is a multiple of

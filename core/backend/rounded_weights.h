@@ -9,7 +9,7 @@ namespace afterglow {
 
 struct RoundedWeights {
   Tensor values;   ///< [count] float32: where the weights lie
-  Tensor rounded;  ///< what a back end makes of them (`Kernels::rounded_weights`); undefined: nothing
+  Tensor rounded;  ///< what a back end makes of them (`PinningCall`); undefined: nothing
 
   /// Whether these matrices are stored there side by side, with as much padding after them as their rows lack of whole
   /// eights, which products take at once.

@@ -267,13 +267,14 @@ class DeltaNet final : public Layer {
       return Storage::wide;
     if (c.key_norm == KeyNorm::l2) return Storage::wide;
     const Tensor columns(nullptr, input.with_last(c.key_columns()), DType::f32);
-    if (c.key_norm == KeyNorm::unit && !backend.makes_unit_heads(columns, k_conv_->value, c.keys)) return Storage::wide;
+    if (c.key_norm == KeyNorm::unit && !backend.plan(ConvolutionCall{columns, k_conv_->value, c.keys}).unit_heads)
+      return Storage::wide;
     DeltaInputs sizes;
     sizes.q.shape = sizes.k.shape = {input[0], input[1], c.heads, c.keys};
     sizes.v.shape = {input[0], input[1], c.heads, c.value};
     if (c.has_beta()) sizes.beta.shape = {input[0], input[1], c.heads};
     if (c.fades()) sizes.g.shape = c.fades_by_channel() ? sizes.k.shape : Shape{input[0], input[1], c.heads};
-    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+    return backend.plan(sizes).stored;
   }
   Inputs core_inputs(Tape& tape, const Var& x, const LayerState* state) const {
     Inputs in;

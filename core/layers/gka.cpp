@@ -106,10 +106,10 @@ Storage Gka::storage(const Backend& backend, const Shape& input) const {
   const GkaConfig& c = config_;
   if (!c.output_gate || !c.value_convolution || optional_.sketch) return Storage::wide;
   const Tensor columns(nullptr, input.with_last(c.inner()), DType::f32);
-  if (!backend.makes_unit_heads(columns, k_conv_.value, c.head_width)) return Storage::wide;
+  if (!backend.plan(ConvolutionCall{columns, k_conv_.value, c.head_width}).unit_heads) return Storage::wide;
   ChebyshevInputs sizes;
   sizes.q.shape = {input[0], input[1], c.heads, c.head_width};
-  return backend.reads_out_narrow(core_config(), sizes) ? Storage::narrow : Storage::wide;
+  return backend.plan(core_config(), sizes).stored;
 }
 
 Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) const {

@@ -24,7 +24,7 @@ Storage heads_storage(const Backend& backend, const Shape& input, std::int64_t h
   const auto sizes = [&](std::int64_t count) {
     return Tensor(nullptr, {input[0], input[1], count, width}, DType::f32);
   };
-  return backend.attention_operands(sizes(heads), sizes(key_heads)) > 0 ? Storage::narrow : Storage::wide;
+  return backend.plan(AttentionCall{sizes(heads), sizes(key_heads)}).stored;
 }
 
 Var as_heads(Tape& tape, const Var& projected, std::int64_t width) {

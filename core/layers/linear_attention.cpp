@@ -70,7 +70,7 @@ class LinearAttention final : public Layer {
     ScanInputs sizes;
     sizes.heads = sizes.groups = static_cast<int>(config_.heads);
     sizes.x.shape = sizes.B.shape = sizes.C.shape = input;
-    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+    return backend.plan(sizes).stored;
   }
   Var run(Tape& tape, const Var& x, const Tensor& state, bool resume, bool is_stepped = false) const {
     const Var weights[] = {tape.parameter(q_proj_), tape.parameter(v_proj_), tape.parameter(k_proj_)};

@@ -369,7 +369,7 @@ class Mamba2 final : public Layer {
     sizes.groups = static_cast<int>(config_.groups);
     sizes.x.shape = input.with_last(config_.inner);
     sizes.B.shape = sizes.C.shape = input.with_last(config_.shared());
-    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+    return backend.plan(sizes).stored;
   }
   Var run(Tape& tape, const Var& x, const Tensor& history, const Tensor& state, bool resume,
           bool is_stepped = false) const {

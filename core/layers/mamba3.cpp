@@ -156,7 +156,7 @@ class Mamba3 final : public Layer {
     sizes.heads = sizes.groups = static_cast<int>(config_.heads());
     sizes.x.shape = input.with_last(config_.inner);
     sizes.B.shape = sizes.C.shape = input.with_last(config_.heads() * config_.states);
-    return backend.scans_narrow(sizes) ? Storage::narrow : Storage::wide;
+    return backend.plan(sizes).stored;
   }
   Projected project(Tape& tape, const Var& x, const Tensor& carried_angle, Storage stored = Storage::wide) const {
     const std::int64_t inner = config_.inner, states = config_.states, heads = config_.heads();

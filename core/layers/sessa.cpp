@@ -426,8 +426,7 @@ class Sessa final : public Layer {
     const Storage of_heads = heads_storage(backend, input, config_.heads, config_.key_heads, config_.head_width());
     if (of_heads == Storage::wide || k_proj_.weight.shape[0] % 8 != 0) return Storage::wide;
     const Tensor rows(nullptr, {input[0] * input[1], config_.width}, DType::f32);
-    return backend.narrow_result(rows, {&q_proj_.weight.value, 1}, config_.width) == DType::bf16 ? Storage::narrow
-                                                                                                 : Storage::wide;
+    return backend.plan(ProjectionCall{rows, {&q_proj_.weight.value, 1}, config_.width}).stored;
   }
   /// Over a whole sequence; fills a new state when it is given.
   Var run(Tape& tape, const Var& x, LayerState* state) const {

@@ -148,7 +148,7 @@ Storage Ska::storage(const Backend& backend, const Shape& input) const {
   RidgeInputs sizes;
   sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
   sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};
-  return backend.reads_out_narrow(config_.core, sizes) ? Storage::narrow : Storage::wide;
+  return backend.plan(config_.core, sizes).stored;
 }
 
 RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored, const Tensor& history) const {

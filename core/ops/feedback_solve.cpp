@@ -31,7 +31,7 @@ Var feedback_solve(Tape& tape, const FeedbackVars& in, double scale) {
   FeedbackSaved saved;
   saved.routed = tape.scratch(s.shape(), wide);
   saved.log_sum = tape.scratch({batch, tokens}, wide);
-  const std::int64_t workspace = tape.backend().feedback_solve_workspace(values_of(in, scale));
+  const std::int64_t workspace = tape.backend().plan(values_of(in, scale)).workspace;
   if (workspace > 0) saved.workspace = tape.scratch({workspace}, wide);
   tape.backend().feedback_solve(values_of(in, scale), s.value, saved);
   return check.recorded(s, [in, scale, s, saved](Tape& t) { solve_backward(t, in, scale, s, saved); });

@@ -7,7 +7,8 @@ namespace {
 
 /// What several projections of one input keep for the backward pass; undefined where that is nothing.
 KeptInput keep(Tape& tape, const Var& x, std::span<const Tensor> weights) {
-  const std::int64_t count = tape.recording() ? tape.backend().linear_kept(as_matrix(x.value), weights) : 0;
+  const std::int64_t count =
+      tape.recording() ? tape.backend().plan(ProjectionCall{as_matrix(x.value), weights}).kept : 0;
   if (count == 0) return {};
   if (x.rounded.defined()) return {x.rounded, true};
   return {tape.scratch({count}, widened(x.value.dtype))};
@@ -44,12 +45,18 @@ struct Projections {
     for (std::size_t k = 0; k < count; ++k) dbias[k] = t.side_stream_gradient(biases[place(k)]);
     const Tensor in = as_matrix(x.value);
     const Tensor narrow = together.defined() ? Tensor() : t.narrow_upstream(results[0]);
-    if (narrow.defined() && count == 1 && !biases[0].defined() && t.backend().linear_operands(in, {w, 1}, kept) > 0)
+    if (narrow.defined() && count == 1 && !biases[0].defined() &&
+        t.backend().plan(ProjectionCall{in, {w, 1}, 0, kept}).operands > 0)
       dy[0] = as_matrix(narrow);  // as it would be rounded
     t.backend().linear_backward(
         {{dy, count}, {w, count}, in, kept, {dw, count}, {dbias, count}, as_matrix(t.gradient(x))});
   }
 };
+
+/// The type of results that may be stored narrow.
+DType stored_in(const Tape& tape, const ProjectionCall& call) {
+  return tape.backend().plan(call).stored == Storage::narrow ? DType::bf16 : widened(call.x.dtype);
+}
 
 Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::int64_t row_stride, Storage stored) {
   const Check check(tape, "linear", widened(x.value.dtype));
@@ -58,9 +65,8 @@ Var project(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::i
   const std::int64_t outputs = weight.shape()[0];
   if (bias.defined()) check.tensor("bias", bias.value, {outputs});
   const Tensor in = as_matrix(x.value);
-  const DType dtype = tape.may_store_narrow(stored)
-                          ? tape.backend().narrow_result(in, {&weight.value, 1}, row_stride > 0 ? row_stride : outputs)
-                          : widened(x.value.dtype);
+  const DType dtype =
+      tape.may_store_narrow(stored) ? stored_in(tape, {in, {&weight.value, 1}, row_stride}) : widened(x.value.dtype);
   const Var y = tape.result(x.shape().with_last(outputs), dtype, {x, weight, bias}, row_stride);
   const Tensor result = as_matrix(y.value);
   const KeptInput kept = keep(tape, x, {&weight.value, 1});
@@ -77,7 +83,7 @@ Var linear(Tape& tape, const Var& x, const Var& weight, const Var& bias, Storage
 
 void linear_columns(Tape& tape, const Var& x, const Var& weight, const Var& bias, std::span<const std::int64_t> widths,
                     std::span<Var> parts, Storage stored) {
-  const std::int64_t stride = tape.backend().linear_row_stride(as_matrix(x.value), weight.value);
+  const std::int64_t stride = tape.backend().plan(ProjectionCall{as_matrix(x.value), {&weight.value, 1}}).row_stride;
   const std::int64_t own = stride == weight.shape()[0] ? 0 : stride;
   tape.split_columns(project(tape, x, weight, bias, own, stored), widths, parts);
 }
@@ -114,8 +120,7 @@ void linear_many(Tape& tape, const Var& x, std::span<const Var> weights, std::sp
     all += widths[i];
   }
   const Tensor in = as_matrix(x.value);
-  const bool is_narrow =
-      tape.may_store_narrow(stored) && tape.backend().narrow_result(in, {w, count}, all) == DType::bf16;
+  const bool is_narrow = tape.may_store_narrow(stored) && stored_in(tape, {in, {w, count}}) == DType::bf16;
   if (is_narrow) projections.together = tape.result(x.shape().with_last(all), DType::bf16, {x, weights.front()});
   for (std::size_t i = 0; i < count && !is_narrow; ++i) {
     const Var& bias = projections.biases[i];
@@ -163,7 +168,7 @@ struct GatedMlp {
 /// since smaller ones are one launch with what follows.
 bool is_narrow_inside(const Tape& tape, const Var& x, const Var& gate) {
   return tape.may_store_narrow(Storage::narrow) &&
-         tape.backend().narrow_result(as_matrix(x.value), {&gate.value, 1}, gate.shape()[0]) == DType::bf16;
+         tape.backend().plan(ProjectionCall{as_matrix(x.value), {&gate.value, 1}}).stored == Storage::narrow;
 }
 
 Var narrow_gated_mlp(Tape& tape, const Var& x, const Var& gate, const Var& up, const Var& down) {

@@ -137,7 +137,7 @@ Var repeat_heads(Tape& tape, const Var& x, std::int64_t times);
 inline constexpr std::int64_t every_key = std::int64_t{1} << 62;  ///< no window
 /// Softmax attention with scores scale q . k: q [B,Tq,H,D], k, v [B,Tk,Hkv,D] -> [B,Tq,H,D]. The last query is at the
 /// last key, and none sees what follows it, or more than the newest `window` keys. Query head h reads key head h / (H /
-/// Hkv). Where the back end makes operands of them (`Kernels::attention_operands`), all may be stored narrow, and each
+/// Hkv). Where the back end makes operands of them (`Kernels::plan`), all may be stored narrow, and each
 /// as in `rotary_pair`.
 Var causal_attention(Tape& tape, const Var& q, const Var& k, const Var& v, double scale, std::int64_t width = 0,
                      std::int64_t window = every_key);

@@ -71,8 +71,7 @@ void readout_backward(Tape& tape, const RidgeConfig& config, const RidgeVars& in
                       const Var& y) {
   const auto grads = gradients_of<RidgeGrads>(tape, in.q, in.v, in.left, in.z, in.eta, in.gamma_raw, in.length);
   const RidgeInputs values = values_of(in);
-  const std::int64_t numbers = tape.backend().ridge_readout_workspace(config, values);
-  const Tensor workspace = tape.scratch({numbers}, widened(y.value.dtype));
+  const Tensor workspace = tape.scratch({tape.backend().plan(config, values).workspace}, widened(y.value.dtype));
   tape.backend().ridge_readout_backward(config, values, saved, tape.upstream(y), workspace, grads);
 }
 
@@ -110,8 +109,7 @@ void readout_backward(Tape& tape, const ChebyshevConfig& config, const Chebyshev
                       const Var& y) {
   const auto grads = gradients_of<ChebyshevGrads>(tape, in.q, in.alpha, in.k, in.v, in.g);
   const ChebyshevInputs values = values_of(in);
-  const std::int64_t count = tape.backend().chebyshev_readout_workspace(config, values);
-  const Tensor workspace = tape.scratch({count}, widened(y.value.dtype));
+  const Tensor workspace = tape.scratch({tape.backend().plan(config, values).workspace}, widened(y.value.dtype));
   tape.backend().chebyshev_readout_backward(config, values, saved, tape.upstream(y), workspace, grads);
 }
 

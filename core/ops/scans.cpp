@@ -17,7 +17,7 @@ ChannelScanInputs values_of(const ChannelScanVars& in) {
 void scan_backward(Tape& tape, const ChannelScanVars& in, const Var& y) {
   const auto grads = gradients_of<ChannelScanGrads>(tape, in.x, in.dt, in.B, in.C, in.A_log, in.D);
   const ChannelScanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().channel_scan_workspace(values)}, y.value.dtype);
+  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, y.value.dtype);
   tape.backend().channel_scan_backward(values, tape.upstream(y), workspace, grads);
 }
 
@@ -63,7 +63,7 @@ ScanInputs values_of(const ScanVars& in) {
 void scan_backward(Tape& tape, const ScanVars& in, const Var& y) {
   const auto grads = gradients_of<ScanGrads>(tape, in.x, in.dt, in.log_decay, in.lag, in.B, in.C, in.A_log, in.D);
   const ScanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().ssd_scan_workspace(values)}, widened(y.value.dtype));
+  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, widened(y.value.dtype));
   tape.backend().ssd_scan_backward(values, tape.upstream(y), workspace, grads);
 }
 
@@ -87,7 +87,7 @@ DeltaInputs values_of(const DeltaVars& in, const Tensor& kept) {
 void delta_backward(Tape& tape, const DeltaVars& in, const Var& y, const Tensor& kept) {
   const auto grads = gradients_of<DeltaGrads>(tape, in.v, in.q, in.k, in.beta, in.g);
   const DeltaInputs values = values_of(in, kept);
-  const Tensor workspace = tape.scratch({tape.backend().delta_scan_workspace(values)}, widened(y.value.dtype));
+  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, widened(y.value.dtype));
   tape.backend().delta_scan_backward(values, tape.upstream(y), workspace, grads);
 }
 
@@ -96,7 +96,7 @@ KalmanInputs values_of(const KalmanVars& in) { return {in.q.value, in.k.value, i
 void kalman_backward(Tape& tape, const KalmanVars& in, const Var& y) {
   const auto grads = gradients_of<KalmanGrads>(tape, in.q, in.k, in.v, in.weight);
   const KalmanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().kalman_scan_workspace(values)}, y.value.dtype);
+  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, y.value.dtype);
   tape.backend().kalman_scan_backward(values, tape.upstream(y), workspace, grads);
 }
 
@@ -144,7 +144,7 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume
   if (state.defined()) check.tensor("state", state, {q[0], q[2], q[3], in.v.shape()[3]});
   if (resume) check.may_resume(state.defined());
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.v, in.q, in.k, in.beta, in.g});
-  const std::int64_t numbers = tape.recording() ? tape.backend().delta_scan_kept(values_of(in, {})) : 0;
+  const std::int64_t numbers = tape.recording() ? tape.backend().plan(values_of(in, {})).kept : 0;
   const Tensor kept = numbers > 0 ? tape.scratch({numbers}, widened(y.value.dtype)) : Tensor();
   tape.backend().delta_scan(values_of(in, kept), y.value, state, resume);
   return check.recorded(y, [in, y, kept](Tape& t) { delta_backward(t, in, y, kept); });

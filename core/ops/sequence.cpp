@@ -64,11 +64,15 @@ Tensor sums_of(Tape& tape, const Var& x, bool keeps) {
   return keeps ? tape.scratch(x.shape(), widened(x.value.dtype)) : Tensor{};
 }
 
+bool keeps_sums(const Tape& tape, const Var& x, const Var& weight) {
+  return tape.backend().plan(ConvolutionCall{x.value, weight.value}).kept > 0;
+}
+
 Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, const Tensor& history, bool silu,
                 const UnitHeads& heads = {}) {
   const Check check(tape, "causal_conv", widened(x.value.dtype));
   const Var y = convolved_like(tape, check, x, weight, bias, history);
-  const Tensor before = sums_of(tape, x, !silu || tape.backend().causal_conv_kept(x.value) > 0);
+  const Tensor before = sums_of(tape, x, !silu || keeps_sums(tape, x, weight));
   tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, heads, y.value);
   if (!silu) {
     tape.backend().copy(y.value, before);
@@ -95,7 +99,8 @@ Var unit_causal_conv(Tape& tape, const Var& x, const Var& weight, std::int64_t w
                      const Tensor& history) {
   const Check check(tape, "unit_causal_conv", widened(x.value.dtype));
   check.that(width > 0 && x.shape().last() % width == 0, "heads must divide the columns of x");
-  const bool at_once = !history.defined() && tape.backend().makes_unit_heads(x.value, weight.value, width);
+  const bool at_once =
+      !history.defined() && tape.backend().plan(ConvolutionCall{x.value, weight.value, width}).unit_heads;
   const Var y = convolution(tape, x, weight, {}, history, true, at_once ? UnitHeads{width, eps} : UnitHeads{});
   const Var heads = tape.reshape(y, {x.shape()[0], x.shape()[1], x.shape().last() / width, width});
   return at_once ? heads : unit_norm(tape, heads, eps);
@@ -109,8 +114,7 @@ std::array<Var, 2> conv_with_steps(Tape& tape, const Var& x, const Var& weight, 
   check.tensor("steps_bias", steps_bias.value, {steps.shape().last()});
   const std::array<Var, 2> y{convolved_like(tape, check, x, weight, bias, history),
                              tape.result(steps.shape(), dtype, {steps, steps_bias})};
-  const Convolution conv{x.value, weight.value, bias.value,
-                         sums_of(tape, x, tape.backend().causal_conv_kept(x.value) > 0), history};
+  const Convolution conv{x.value, weight.value, bias.value, sums_of(tape, x, keeps_sums(tape, x, weight)), history};
   const StepSizes sizes{steps.value, steps_bias.value, range};
   tape.backend().conv_with_steps(conv, y[0].value, sizes, y[1].value);
   tape.record(

@@ -74,7 +74,7 @@ struct ChunkedHead {
  private:
   void run_chunk(Backend& backend, std::int64_t first, std::int64_t count) const {
     const Tensor in = some_rows(x, first, count), own = some_rows(logits, 0, count);
-    const Tensor own_kept = kept.defined() && backend.linear_kept(in, {&weight, 1}) > 0 ? kept : Tensor{};
+    const Tensor own_kept = kept.defined() && backend.plan(ProjectionCall{in, {&weight, 1}}).kept > 0 ? kept : Tensor{};
     backend.linear_forward_many(in, {&weight, 1}, {}, {&own, 1}, {own_kept});
     const bool is_trained = dx.defined() || dweight.defined();
     backend.cross_entropy_rows(own, some_rows(targets, first, count), is_trained, some_rows(losses, first, count),
@@ -132,7 +132,8 @@ CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight
   const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, logits / vocabulary));
   head.logits = tape.scratch({each, vocabulary}, dtype);
   const bool is_trained = head.dx.defined() || head.dweight.defined();
-  const std::int64_t kept = is_trained ? backend.linear_kept(some_rows(head.x, 0, each), {&weight.value, 1}) : 0;
+  const ProjectionCall chunk{some_rows(head.x, 0, each), {&weight.value, 1}};
+  const std::int64_t kept = is_trained ? backend.plan(chunk).kept : 0;
   if (kept > 0) head.kept = tape.scratch({kept}, dtype);
   head.run(backend);
   backend.cross_entropy_mean(head.losses, head.hits, result.loss.value, result.correct, result.counted);

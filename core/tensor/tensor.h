@@ -9,7 +9,7 @@
 
 namespace afterglow {
 
-/// bf16: the type in which a GPU back end of that precision stores values between kernels (`Kernels::narrow_result`),
+/// bf16: the type in which a GPU back end of that precision stores values between kernels (`Kernels::plan`),
 /// and weights of a model that is only run (`ParameterStore::store_narrow`); captures never hold it.
 enum class DType : std::uint8_t { f32, f64, i32, u8, bf16 };
 

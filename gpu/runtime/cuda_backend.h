@@ -76,7 +76,23 @@ class CudaBackend final : public Backend, public TokenRanker {
   /// Captures what `work` queues into a CUDA graph and launches it. `work` must not wait for the GPU.
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
-#include "core/backend/kernel_overrides.inc"
+  Plan plan(const ProductCall& call) const override;
+  Plan plan(const ProjectionCall& call) const override;
+  Plan plan(const RoundingCall& call) const override;
+  Plan plan(const PinningCall& call) const override;
+  Plan plan(const ConvolutionCall& call) const override;
+  Plan plan(const AttentionCall& call) const override;
+  Plan plan(const ScanInputs& in) const override;
+  Plan plan(const ChannelScanInputs& in) const override;
+  Plan plan(const DeltaInputs& in) const override;
+  Plan plan(const KalmanInputs& in) const override;
+  Plan plan(const RidgeConfig& config, const RidgeInputs& in) const override;
+  Plan plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
+  Plan plan(const FeedbackInputs& in) const override;
+  std::int64_t first_non_finite(const Tensor& x) override;
+#define AFTERGLOW_KERNEL override
+#include "core/backend/kernel_list.inc"
+#undef AFTERGLOW_KERNEL
   void rank_logits(const Tensor& logits, double temperature, const Tensor& ranked) override;
 
   // For launchers inside gpu/.

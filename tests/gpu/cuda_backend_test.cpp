@@ -351,7 +351,7 @@ class CudaProjections : public CudaBackendTest {
     const Tensor unwanted = std::exchange(dweights[1].tensor, Tensor{});
     const Grad dx{random(rows, inputs, 11, 1e-21f), true};
     cuda_->set_precision(precision);
-    const std::int64_t kept_numbers = cuda_->linear_kept(x_, weights_);
+    const std::int64_t kept_numbers = cuda_->plan(ProjectionCall{x_, weights_}).kept;
     EXPECT_EQ(kept_numbers > 0, precision != Precision::fp32);
     Tensor kept;
     if (keeping) kept = zeros({kept_numbers}).tensor;

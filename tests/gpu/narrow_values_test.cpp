@@ -255,7 +255,7 @@ class WeightsOfAStep : public OnGpu<::testing::Test> {
       next += count * inputs;
     }
     cuda_->set_precision(Precision::bf16);
-    rounded_ = zeros(1, cuda_->rounded_weights(values_));
+    rounded_ = zeros(1, cuda_->plan(PinningCall{values_}).kept);
   }
   void TearDown() override {
     if (cuda_ == nullptr) return;
@@ -273,7 +273,7 @@ class WeightsOfAStep : public OnGpu<::testing::Test> {
       results.push_back(zeros(rows, weight.rows()));
       dresults.push_back(host_->f32({rows, weight.rows()}, random_floats(rows * weight.rows(), 3)));
     }
-    const Tensor kept = zeros(1, cuda_->linear_kept(x, weights));
+    const Tensor kept = zeros(1, cuda_->plan(ProjectionCall{x, weights}).kept);
     const std::vector<Grad> none(weights.size());
     cuda_->linear_forward_many(x, weights, {}, results, {kept});
     cuda_->linear_backward({dresults, weights, x, kept, none, {}, {dx, false}});
@@ -311,7 +311,7 @@ TEST_F(WeightsOfAStep, AreThoseOfItsBeginning) {
 // One scale for all has less room below, so that the smallest numbers lose bits.
 TEST_F(WeightsOfAStep, InTf32ServeAsWellAsThoseThatEachProjectionRounds) {
   cuda_->set_precision(Precision::tf32);
-  EXPECT_EQ(cuda_->rounded_weights(values_), 0);  // so few are not worth it
+  EXPECT_EQ(cuda_->plan(PinningCall{values_}).kept, 0);  // so few are not worth it
   const auto each = answer();
   cuda_->hold_weights(values_, rounded_);
   const auto together = answer();
@@ -325,9 +325,9 @@ TEST_F(WeightsOfAStep, InTf32ServeAsWellAsThoseThatEachProjectionRounds) {
 }
 
 TEST_F(WeightsOfAStep, AreNoneInFp32) {
-  EXPECT_GT(cuda_->rounded_weights(values_), 0);
+  EXPECT_GT(cuda_->plan(PinningCall{values_}).kept, 0);
   cuda_->set_precision(Precision::fp32);
-  EXPECT_EQ(cuda_->rounded_weights(values_), 0);
+  EXPECT_EQ(cuda_->plan(PinningCall{values_}).kept, 0);
   const auto each = answer();
   cuda_->hold_weights(values_, rounded_);
   EXPECT_EQ(answer(), each);

@@ -152,9 +152,9 @@ void CpuBackend::channel_scan(const ChannelScanInputs& in, const Tensor& y, cons
   });
 }
 
-std::int64_t CpuBackend::channel_scan_workspace(const ChannelScanInputs& in) const {
+Plan CpuBackend::plan(const ChannelScanInputs& in) const {
   const Sizes s(in);
-  return 2 * s.tasks() * s.tokens * s.states + s.batch * s.channels * (s.states + 1);
+  return {.workspace = 2 * s.tasks() * s.tokens * s.states + s.batch * s.channels * (s.states + 1)};
 }
 
 void CpuBackend::channel_scan_backward(const ChannelScanInputs& in, const Tensor& dy, const Tensor& workspace,

@@ -254,10 +254,8 @@ void sum_backwards(const ChebyshevConfig& config, const ChebyshevInputs& in, con
 
 }  // namespace
 
-bool CpuBackend::reads_out_narrow(const ChebyshevConfig&, const ChebyshevInputs&) const { return false; }
-
-std::int64_t CpuBackend::chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
-  return Workspace<double>::elements(Sizes(config, in));
+Plan CpuBackend::plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
+  return {.workspace = Workspace<double>::elements(Sizes(config, in))};
 }
 
 void CpuBackend::chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in,

@@ -45,15 +45,6 @@ std::string CpuBackend::description() const {
 }
 bool CpuBackend::supports(DType) const { return true; }
 
-// Kernels hold what they need on the stack and in a thread's scratch.
-std::int64_t CpuBackend::gemm_operands(const Tensor&, const Tensor&) const { return 0; }
-std::int64_t CpuBackend::linear_operands(const Tensor&, std::span<const Tensor>, const Tensor&) const { return 0; }
-std::int64_t CpuBackend::attention_operands(const Tensor&, const Tensor&) const { return 0; }
-bool CpuBackend::scans_narrow(const ScanInputs&) const { return false; }
-std::int64_t CpuBackend::ssd_scan_operands(const ScanInputs&) const { return 0; }
-std::int64_t CpuBackend::delta_scan_operands(const DeltaInputs&) const { return 0; }
-std::int64_t CpuBackend::feedback_solve_operands(const FeedbackInputs&) const { return 0; }
-
 void CpuBackend::require_free(const std::function<std::size_t()>& bytes, std::size_t unwritten) const {
   require_host_memory(bytes() + unwritten);
 }

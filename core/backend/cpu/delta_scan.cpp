@@ -256,10 +256,6 @@ void CpuBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor
   });
 }
 
-std::int64_t CpuBackend::delta_scan_workspace(const DeltaInputs&) const { return 0; }
-std::int64_t CpuBackend::delta_scan_kept(const DeltaInputs&) const { return 0; }
-bool CpuBackend::scans_narrow(const DeltaInputs&) const { return false; }
-
 void CpuBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor&, const DeltaGrads& out) {
   with_type(dy, [&]<class T>(T) {
     pool_.for_each(heads_of(in), [&](std::int64_t i) { HeadReverse<T>(in, i, dy, out).run(); });

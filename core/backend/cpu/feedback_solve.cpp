@@ -182,6 +182,4 @@ void CpuBackend::feedback_solve_backward(const FeedbackInputs& in, const Tensor&
   });
 }
 
-std::int64_t CpuBackend::feedback_solve_workspace(const FeedbackInputs&) const { return 0; }
-
 }  // namespace afterglow

@@ -147,8 +147,6 @@ void CpuBackend::kalman_scan(const KalmanInputs& in, const Tensor& y, const Kalm
   });
 }
 
-std::int64_t CpuBackend::kalman_scan_workspace(const KalmanInputs&) const { return 0; }
-
 void CpuBackend::kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor&, const KalmanGrads& out) {
   with_type(dy, [&]<class T>(T) {
     pool_.for_each(heads_of(in), [&](std::int64_t i) { reverse_head<T>(in, i, dy.as<T>(), out); });

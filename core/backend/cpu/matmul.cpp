@@ -152,13 +152,9 @@ void CpuBackend::linear_gradients(std::span<const Tensor> dresults, const Tensor
 }
 
 void CpuBackend::linear_backward(const LinearBackward& projections) { linear_backward_by_parts(*this, projections); }
-std::int64_t CpuBackend::linear_row_stride(const Tensor&, const Tensor& weight) const { return weight.rows(); }
-std::int64_t CpuBackend::linear_kept(const Tensor&, std::span<const Tensor>) const { return 0; }
-DType CpuBackend::narrow_result(const Tensor& x, std::span<const Tensor>, std::int64_t) const { return x.dtype; }
-std::int64_t CpuBackend::rounded_weights(const Tensor&) const { return 0; }
+Plan CpuBackend::plan(const ProjectionCall& call) const { return {.row_stride = call.weights.front().rows()}; }
 void CpuBackend::hold_weights(const Tensor&, const Tensor&) {}
 void CpuBackend::release_weights() {}
-std::int64_t CpuBackend::rounded_numbers(const Tensor&, bool) const { return 0; }
 
 void CpuBackend::swiglu_gate_up(const Tensor& x, const Tensor& gate, const Tensor& up, const Tensor& g, const Tensor& u,
                                 const Tensor& h) {

@@ -333,11 +333,9 @@ void reverse_head_scalars(const Sizes& s, const Tensor& workspace, const RidgeGr
 
 }  // namespace
 
-bool CpuBackend::reads_out_narrow(const RidgeConfig&, const RidgeInputs&) const { return false; }
-
-std::int64_t CpuBackend::ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const {
+Plan CpuBackend::plan(const RidgeConfig& config, const RidgeInputs& in) const {
   const Sizes s(config, in);
-  return s.batch * s.heads * s.groups * GroupGradient<float>::size(s);
+  return {.workspace = s.batch * s.heads * s.groups * GroupGradient<float>::size(s)};
 }
 
 void CpuBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,

@@ -205,9 +205,6 @@ void CpuBackend::conv_with_steps_backward(const Convolution& conv, const Tensor&
   causal_conv_backward(conv.x, conv.weight, conv.bias, conv.before, {}, dy, dconv.x, dconv.weight, dconv.bias);
 }
 
-std::int64_t CpuBackend::causal_conv_kept(const Tensor& x) const { return x.elements(); }
-bool CpuBackend::makes_unit_heads(const Tensor&, const Tensor&, std::int64_t) const { return false; }
-
 void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& /*bias*/,
                                       const Tensor& before, const UnitHeads& /*none*/, const Tensor& dy, const Grad& dx,
                                       const Grad& dweight, const Grad& dbias) {

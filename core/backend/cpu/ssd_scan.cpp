@@ -338,9 +338,9 @@ void CpuBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& s
   });
 }
 
-std::int64_t CpuBackend::ssd_scan_workspace(const ScanInputs& in) const {
+Plan CpuBackend::plan(const ScanInputs& in) const {
   const Sizes s(in);
-  return 2 * s.batch * s.heads * (s.tokens * s.states + 1);
+  return {.workspace = 2 * s.batch * s.heads * (s.tokens * s.states + 1)};
 }
 
 void CpuBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,

@@ -284,16 +284,18 @@ void CudaBackend::attention_backward(const Tensor& q, const Tensor& k, const Ten
   launched("attention_backward");
 }
 
-std::int64_t CudaBackend::attention_operands(const Tensor& q, const Tensor& k) const {
-  const Pairs in = attention_pairs(q, k, 1, 0);
-  const int width = int(q.shape[3]);
-  if (in.queries <= few_queries && width <= max_few_width) return 0;
-  if (uses_warpgroups(in, width, precision_)) return std::int64_t(rows_for(in, 2)) * warpgroup_row_bytes(width);
-  std::size_t bytes = 0;
-  with_head_width<float>(width, precision_ == Precision::fp32, [&](auto columns, auto exact) {
-    bytes = rows_for(in, 2) * std::size_t(row_bytes<columns(), exact()>);
-  });
-  return std::int64_t(bytes);
+// Few queries read heads as they are; others make operands of them, of any storage.
+Plan CudaBackend::plan(const AttentionCall& call) const {
+  const Pairs in = attention_pairs(call.q, call.k, 1, 0);
+  const int width = int(call.q.shape[3]);
+  if (in.queries <= few_queries && width <= max_few_width) return {};
+  std::size_t row = warpgroup_row_bytes(width);
+  if (!uses_warpgroups(in, width, precision_)) {
+    with_head_width<float>(width, precision_ == Precision::fp32,
+                           [&](auto columns, auto exact) { row = row_bytes<columns(), exact()>; });
+  }
+  const auto bytes = std::int64_t(rows_for(in, 2) * row);
+  return {.stored = bytes > 0 ? Storage::narrow : Storage::wide, .operands = bytes};
 }
 
 }  // namespace afterglow

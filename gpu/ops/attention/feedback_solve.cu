@@ -651,18 +651,15 @@ MakingsOf<T> makings_of(const Pairs& pairs, const Workspace& workspace, void* me
 
 }  // namespace
 
-std::int64_t CudaBackend::feedback_solve_workspace(const FeedbackInputs& in) const {
+Plan CudaBackend::plan(const FeedbackInputs& in) const {
   const std::int64_t batch = in.f.shape[0];
-  return batch * tiles_of(in) * 2 * square + Workspace::count_of(int(batch));
-}
-
-std::int64_t CudaBackend::feedback_solve_operands(const FeedbackInputs& in) const {
   const Pairs pairs = feedback_pairs(in);
   std::size_t bytes = 0;
   with_model_width<float>(in, precision_ == Precision::fp32, [&](auto columns, auto exact) {
     bytes = backward_operands * padded_rows(pairs.batch, 1, pairs.queries) * row_bytes<columns(), exact()>;
   });
-  return std::int64_t(bytes);
+  return {.workspace = batch * tiles_of(in) * 2 * square + Workspace::count_of(int(batch)),
+          .operands = std::int64_t(bytes)};
 }
 
 void CudaBackend::feedback_solve(const FeedbackInputs& in, const Tensor& s, const FeedbackSaved& saved) {

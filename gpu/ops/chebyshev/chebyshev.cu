@@ -152,11 +152,6 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
   launched("chebyshev_readout");
 }
 
-bool CudaBackend::reads_out_narrow(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
-  const ChebyshevShape s = chebyshev_shape(config, in);
-  return on_matrix_units(s, precision_) && s.width >= 64;
-}
-
 void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
                                  const ChebyshevSaved& saved, const Tensor& y) {
   const ChebyshevShape s = chebyshev_shape(config, in);

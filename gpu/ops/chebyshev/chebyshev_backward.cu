@@ -268,8 +268,10 @@ __global__ void __launch_bounds__(threads, J < 8 ? 2 : 1)
 
 }  // namespace
 
-std::int64_t CudaBackend::chebyshev_readout_workspace(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
-  return dual_elements(chebyshev_shape(config, in), precision_);
+Plan CudaBackend::plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const {
+  const ChebyshevShape s = chebyshev_shape(config, in);
+  return {.stored = on_matrix_units(s, precision_) && s.width >= 64 ? Storage::narrow : Storage::wide,
+          .workspace = dual_elements(s, precision_)};
 }
 
 void CudaBackend::chebyshev_readout_backward(const ChebyshevConfig& config, const ChebyshevInputs& in,

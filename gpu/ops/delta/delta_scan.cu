@@ -341,8 +341,8 @@ void with_lanes(int count, const Body& body) {
 
 void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (scan::goes_by_chunks(in)) {
-    auto* memory = in.kept.defined() ? in.kept.as<float>()
-                                     : static_cast<float*>(operand_memory(std::size_t(delta_scan_operands(in))));
+    auto* memory =
+        in.kept.defined() ? in.kept.as<float>() : static_cast<float*>(operand_memory(std::size_t(plan(in).operands)));
     scan::chunked_rule(in).run(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
     launched("delta_scan");
     return;
@@ -356,23 +356,19 @@ void CudaBackend::delta_scan(const DeltaInputs& in, const Tensor& y, const Tenso
   launched("delta_scan");
 }
 
-std::int64_t CudaBackend::delta_scan_operands(const DeltaInputs& in) const {
-  return in.kept.defined() ? 0 : delta_scan_kept(in) * std::int64_t(sizeof(float));
-}
-
-std::int64_t CudaBackend::delta_scan_kept(const DeltaInputs& in) const {
-  return scan::goes_by_chunks(in) ? scan::chunked_rule(in).memory(in) : 0;
-}
-
-bool CudaBackend::scans_narrow(const DeltaInputs& in) const {
-  return precision_ == Precision::bf16 && scan::stores_narrow(in);
-}
-
-std::int64_t CudaBackend::delta_scan_workspace(const DeltaInputs& in) const {
-  if (scan::goes_by_chunks(in)) return scan::chunked_rule(in).workspace(in);
+Plan CudaBackend::plan(const DeltaInputs& in) const {
+  if (scan::goes_by_chunks(in)) {
+    const scan::ChunkedRule& rule = scan::chunked_rule(in);
+    const std::int64_t kept = rule.memory(in);
+    const bool is_narrow = precision_ == Precision::bf16 && scan::stores_narrow(in);
+    return {.stored = is_narrow ? Storage::narrow : Storage::wide,
+            .kept = kept,
+            .workspace = rule.workspace(in),
+            .operands = in.kept.defined() ? 0 : kept * std::int64_t(sizeof(float))};
+  }
   const DeltaSizes s = sizes_of(in);
   const std::int64_t of_decay = s.fades && !s.by_channel ? s.keys : 0;
-  return token_elements(s) * (2 * s.width + of_decay) + 2 * kept_elements(s);
+  return {.workspace = token_elements(s) * (2 * s.width + of_decay) + 2 * kept_elements(s)};
 }
 
 void CudaBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, const Tensor& workspace,

@@ -184,7 +184,7 @@ void CudaBackend::kalman_scan(const KalmanInputs& in, const Tensor& y, const Kal
   launched("kalman_scan");
 }
 
-std::int64_t CudaBackend::kalman_scan_workspace(const KalmanInputs& in) const { return 2 * in.q.elements(); }
+Plan CudaBackend::plan(const KalmanInputs& in) const { return {.workspace = 2 * in.q.elements()}; }
 
 void CudaBackend::kalman_scan_backward(const KalmanInputs& in, const Tensor& dy, const Tensor& workspace,
                                        const KalmanGrads& out) {

@@ -228,8 +228,8 @@ void CudaBackend::channel_scan(const ChannelScanInputs& in, const Tensor& y, con
   launched("channel_scan");
 }
 
-std::int64_t CudaBackend::channel_scan_workspace(const ChannelScanInputs& in) const {
-  return std::int64_t(ChannelParts::count(sizes_of(in)));
+Plan CudaBackend::plan(const ChannelScanInputs& in) const {
+  return {.workspace = std::int64_t(ChannelParts::count(sizes_of(in)))};
 }
 
 void CudaBackend::channel_scan_backward(const ChannelScanInputs& in, const Tensor& dy, const Tensor& workspace,

@@ -28,13 +28,14 @@ void check_blas(cublasStatus_t status) {
 
 }  // namespace
 
-std::int64_t CudaBackend::gemm_operands(const Tensor& a, const Tensor& b) const {
+Plan CudaBackend::plan(const ProductCall& call) const {
+  const Tensor &a = call.a, &b = call.b;
   if (precision_ == Precision::fp32) {
     const std::int64_t depth = a.columns() == b.columns() || a.columns() == b.rows() ? a.columns() : a.rows();
-    return static_cast<std::int64_t>(products_.split_product_operands(a, b, depth));
+    return {.operands = static_cast<std::int64_t>(products_.split_product_operands(a, b, depth))};
   }
-  if (precision_ != Precision::bf16) return 0;
-  return static_cast<std::int64_t>(aligned_bf16_bytes(a) + aligned_bf16_bytes(b));
+  if (precision_ != Precision::bf16) return {};
+  return {.operands = static_cast<std::int64_t>(aligned_bf16_bytes(a) + aligned_bf16_bytes(b))};
 }
 
 // cuBLAS is column-major: a row-major c = op(a) op(b) is its c^T = op(b)^T op(a)^T.

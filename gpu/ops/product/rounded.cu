@@ -272,7 +272,7 @@ std::int64_t numbers_of_rounded(std::int64_t rows, std::int64_t columns) {
   return std::int64_t((bytes_of_scales + bytes_of_halves(rows, columns)) / sizeof(float));
 }
 
-/// The result with the padding that `linear_row_stride` gave its rows; products may write it, since whole vectors are
+/// The result with the padding that a plan gave its rows; products may write it, since whole vectors are
 /// faster.
 Tensor with_padding(const Tensor& result) {
   const std::int64_t whole = padded(result.columns());
@@ -401,27 +401,29 @@ bool ProductPlanner::rounds_inputs(const Tensor& x, std::int64_t outputs) const 
          x.elements() * outputs >= (is_bf16 ? min_bf16_products : min_products);
 }
 
-// With rows aligned to whole vectors norms, convolutions and products read and write by fours.
-std::int64_t CudaBackend::linear_row_stride(const Tensor& x, const Tensor& weight) const {
-  return x.rows() * weight.rows() < min_padded && !is_narrow(x) ? weight.rows() : padded(weight.rows());
+Plan CudaBackend::plan(const ProjectionCall& call) const {
+  const auto& [x, weights, row_stride, kept] = call;
+  const std::int64_t columns = rows_of_all(weights);
+  // With rows aligned to whole vectors norms, convolutions and products read and write by fours.
+  const bool is_padded = x.rows() * columns >= min_padded || is_narrow(x);
+  Plan plan{.row_stride = is_padded ? padded(columns) : columns};
+  if (!products_.rounds_projections(x, weights)) {
+    plan.operands = std::int64_t(products_.split_operands(x, weights));
+    return plan;
+  }
+  plan.operands = std::int64_t(BackwardOperands::bytes(x, weights, kept));
+  const std::int64_t all = padded_rows(weights);
+  const bool is_whole = (row_stride > 0 ? row_stride : columns) == all;  // whole vectors from row to row
+  if (precision_ == Precision::bf16 && is_whole) plan.stored = Storage::narrow;
+  if (!is_narrow(x) || !weights_of_step_.cover(weights))
+    plan.kept = numbers_of_rounded(is_narrow(x) ? all : x.rows(), x.columns());
+  return plan;
 }
 
-DType CudaBackend::narrow_result(const Tensor& x, std::span<const Tensor> weights, std::int64_t row_stride) const {
-  const bool is_whole = row_stride == padded_rows(weights);  // whole vectors from row to row
-  return precision_ == Precision::bf16 && is_whole && products_.rounds_projections(x, weights) ? DType::bf16
-                                                                                               : DType::f32;
-}
-
-std::int64_t CudaBackend::linear_kept(const Tensor& x, std::span<const Tensor> weights) const {
-  if (!products_.rounds_projections(x, weights)) return 0;
-  if (is_narrow(x) && weights_of_step_.cover(weights)) return 0;
-  return numbers_of_rounded(is_narrow(x) ? padded_rows(weights) : x.rows(), x.columns());
-}
-
-std::int64_t CudaBackend::rounded_weights(const Tensor& values) const {
-  const std::int64_t min_weights = precision_ == Precision::bf16 ? min_bf16_weights : min_rounded_weights;
-  return precision_ != Precision::fp32 && values.elements() >= min_weights ? numbers_of_rounded(1, values.elements())
-                                                                           : 0;
+Plan CudaBackend::plan(const PinningCall& call) const {
+  const std::int64_t count = call.values.elements();
+  const std::int64_t least = precision_ == Precision::bf16 ? min_bf16_weights : min_rounded_weights;
+  return {.kept = precision_ != Precision::fp32 && count >= least ? numbers_of_rounded(1, count) : 0};
 }
 
 void CudaBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
@@ -441,14 +443,10 @@ void CudaBackend::release_weights() { weights_of_step_ = {}; }
 
 // The number of outputs is unknown, so it is taken to equal that of inputs; with fewer outputs the rounded copy may
 // stay unused.
-std::int64_t CudaBackend::rounded_numbers(const Tensor& x, bool bounded) const {
-  const bool has_scale = bounded || precision_ == Precision::bf16;
-  return has_scale && products_.rounds_inputs(x, x.columns()) ? numbers_of_rounded(x.rows(), x.columns()) : 0;
-}
-
-std::int64_t CudaBackend::linear_operands(const Tensor& x, std::span<const Tensor> weights, const Tensor& kept) const {
-  return std::int64_t(products_.rounds_projections(x, weights) ? BackwardOperands::bytes(x, weights, kept)
-                                                               : products_.split_operands(x, weights));
+Plan CudaBackend::plan(const RoundingCall& call) const {
+  const Tensor& x = call.x;
+  const bool is_rounded = (call.bounded || precision_ == Precision::bf16) && products_.rounds_inputs(x, x.columns());
+  return {.kept = is_rounded ? numbers_of_rounded(x.rows(), x.columns()) : 0};
 }
 
 bool ProductPlanner::project_rounded(const Tensor& x, std::span<const Tensor> weights, std::span<const Tensor> results,

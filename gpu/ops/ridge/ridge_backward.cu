@@ -406,10 +406,14 @@ void launch_backward(const RidgeCall& call, const Tensor& dy, const RidgeWorkspa
 
 }  // namespace
 
-std::int64_t CudaBackend::ridge_readout_workspace(const RidgeConfig& config, const RidgeInputs& in) const {
+Plan CudaBackend::plan(const RidgeConfig& config, const RidgeInputs& in) const {
   const RidgeShape s = ridge_shape(config, in);
   const std::int64_t entries = std::int64_t{s.batch} * s.heads * s.groups;
-  return 2 * padded_elements(entries * s.square()) + padded_elements(entries * s.tall()) + 3 * padded_elements(entries);
+  const bool is_largest = std::max(s.rank, s.width) > 32, is_gathered = s.groups > 1 || s.exclusive;
+  const bool is_narrow = precision_ == Precision::bf16 && is_largest && is_gathered && fits_warpgroups(s);
+  return {.stored = is_narrow ? Storage::narrow : Storage::wide,
+          .workspace = 2 * padded_elements(entries * s.square()) + padded_elements(entries * s.tall()) +
+                       3 * padded_elements(entries)};
 }
 
 void CudaBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,

@@ -427,12 +427,6 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
   launched("ridge_readout");
 }
 
-bool CudaBackend::reads_out_narrow(const RidgeConfig& config, const RidgeInputs& in) const {
-  const RidgeShape s = ridge_shape(config, in);
-  const bool is_largest = std::max(s.rank, s.width) > 32, is_gathered = s.groups > 1 || s.exclusive;
-  return precision_ == Precision::bf16 && is_largest && is_gathered && fits_warpgroups(s);
-}
-
 void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
                              const RidgeSaved& saved, const Tensor& y) {
   RidgeConfig one = config;

@@ -608,15 +608,16 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
   keep_history(*this, conv_inputs<float>(x, weight, bias), history.as<float>());
 }
 
-std::int64_t CudaBackend::causal_conv_kept(const Tensor& x) const {
-  return x.rows() > max_narrow_rows ? 0 : x.elements();
-}
-
-// Whether a thread takes four channels in both passes: tensors of the tape can be read by fours.
-bool CudaBackend::makes_unit_heads(const Tensor& x, const Tensor& weight, std::int64_t width) const {
+// Heads are divided by their length where a thread takes four channels in both passes: tensors of the tape can be read
+// by fours.
+Plan CudaBackend::plan(const ConvolutionCall& call) const {
+  const Tensor& x = call.x;
+  const std::int64_t width = call.head_width;
   const bool is_whole = x.dtype == DType::bf16 ? in_pieces<4>(rows_of<Bf16>(x)) : in_pieces<4>(rows_of(x));
-  return is_whole && x.rows() > max_narrow_rows && weight.shape[2] <= few_taps &&
-         (width == 32 || width == 64 || width == 128);
+  const bool is_long = x.rows() > max_narrow_rows;
+  return {.kept = is_long ? 0 : x.elements(),
+          .unit_heads =
+              is_whole && is_long && call.weight.shape[2] <= few_taps && (width == 32 || width == 64 || width == 128)};
 }
 
 void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,

@@ -87,7 +87,7 @@ void with_kind(const ScanInputs& in, const ScanSizes& s, const Body& body) {
 void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& state, bool resume) {
   if (in.x.elements() == 0) return;
   if (goes_by_chunks(in)) {
-    auto* memory = static_cast<float*>(operand_memory(std::size_t(ssd_scan_operands(in))));
+    auto* memory = static_cast<float*>(operand_memory(std::size_t(plan(in).operands)));
     scan_by_chunks(stream(), in, precision_ == Precision::fp32, memory, y, state, resume);
   } else if (is_one_chunk(in) && in.x.shape[1] > max_recurrent_tokens && !state.defined()) {
     scan_alone(stream(), in, precision_ == Precision::fp32, y);
@@ -102,17 +102,12 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
   launched("ssd_scan");
 }
 
-bool CudaBackend::scans_narrow(const ScanInputs& in) const {
-  return precision_ == Precision::bf16 && stores_narrow(in);
-}
-
-std::int64_t CudaBackend::ssd_scan_operands(const ScanInputs& in) const {
-  return goes_by_chunks(in) ? chunk_memory(in) * std::int64_t(sizeof(float)) : 0;
-}
-
-std::int64_t CudaBackend::ssd_scan_workspace(const ScanInputs& in) const {
-  if (in.x.elements() == 0) return 1;
-  return is_one_chunk(in) ? alone_workspace(in) : chunk_workspace(in);
+Plan CudaBackend::plan(const ScanInputs& in) const {
+  if (in.x.elements() == 0) return {.workspace = 1};
+  const bool is_narrow = precision_ == Precision::bf16 && stores_narrow(in);
+  return {.stored = is_narrow ? Storage::narrow : Storage::wide,
+          .workspace = is_one_chunk(in) ? alone_workspace(in) : chunk_workspace(in),
+          .operands = goes_by_chunks(in) ? chunk_memory(in) * std::int64_t(sizeof(float)) : 0};
 }
 
 void CudaBackend::ssd_scan_backward(const ScanInputs& in, const Tensor& dy, const Tensor& workspace,
