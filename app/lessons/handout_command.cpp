@@ -29,8 +29,9 @@ constexpr std::size_t max_figures = 3;  // of a panel, on a step's page
 
 struct PrintedStep {
   const LessonStep* step = nullptr;
+  const LessonStepPlan* plan = nullptr;
+  std::string number{};  ///< of its `show` line: "100 % → 61 %"; empty: none
   std::vector<Figure> figures{};
-  std::string number{}, caption{};  ///< of its `show` line: "100 % → 61 %"; empty: none
 
   /// The lines of the step with its question and goals, without those that reveal the answer; or only the latter.
   std::vector<const LessonLine*> lines(bool is_answer) const {
@@ -45,18 +46,12 @@ struct PrintedStep {
   }
   /// Figures and the large number; the question is answered at the end of the step.
   bool shows_end(bool is_answer) const { return is_answer == asks(); }
-  bool asks() const { return find_line(step->lines, LessonWord::ask) != nullptr; }
-  /// The number of the correct choice; 0 if the lesson does not say.
-  int correct() const {
-    const LessonLine* line = find_line(step->lines, LessonWord::answer);
-    return line ? read_answer(*line) : 0;
-  }
+  bool asks() const { return plan->question.has_value(); }
   /// "Correct answer: 2 (34)."; empty if the lesson does not say.
   std::string answer() const {
-    const int number = correct();
-    if (number == 0) return "";
-    const LessonQuestion question = read_question(*find_line(step->lines, LessonWord::ask));
-    return concat("Correct answer: ", number, " (", question.choices[static_cast<std::size_t>(number) - 1], ").");
+    if (plan->answer == 0 || !asks()) return "";
+    const std::string& words = plan->question->choices[static_cast<std::size_t>(plan->answer) - 1];
+    return concat("Correct answer: ", plan->answer, " (", words, ").");
   }
 };
 
@@ -94,15 +89,14 @@ std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
     output.progress(runner.lesson().name, static_cast<double>(i) / static_cast<double>(runner.steps()),
                     [&] { return "step " + std::to_string(i + 1); });
     const LargeNumber shown = runner.run_step(i).shown;
-    PrintedStep one{&runner.lesson().steps[i], {}};
-    if (const auto& line = runner.plan(i).shown; line && shown.now)
-      std::tie(one.number, one.caption) = std::tuple(shown.words(line->name, false, one.asks()), line->caption);
+    PrintedStep one{&runner.lesson().steps[i], &runner.plan(i)};
+    if (shown.now) one.number = shown.words(one.plan->shown->name, false, one.asks());
     for (const LessonFocus& focus : runner.panels_of(i)) {
       const PlotKind& kind = *find_plot_kind(focus.panel);
       CurveStore curves;
       std::vector<Figure> figures =
           prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
-      set_view(figures, runner.plan(i));
+      set_view(figures, *one.plan);
       if (focus.figure > 0 && focus.figure <= std::ssize(figures))
         figures = {figures[static_cast<std::size_t>(focus.figure) - 1]};
       std::erase_if(figures, is_empty);
@@ -215,7 +209,7 @@ void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bo
       paper.gap(0.4 * Paper::body);
     }
     if (line->word == LessonWord::ask) {
-      const LessonQuestion question = read_question(*line);
+      const LessonQuestion& question = *printed.plan->question;
       paper.need(1.7 * static_cast<double>(question.choices.size() + 2) * Paper::body);  // no choice on another page
       paper.text(tokens_of(question.question, FontFace::semibold), Paper::body);
       for (std::size_t i = 0; i < question.choices.size(); ++i)
@@ -227,7 +221,7 @@ void print_step(Paper& paper, const PrintedStep& printed, std::size_t number, bo
     if (!printed.number.empty()) {
       paper.need(4 * Paper::body);
       paper.words(printed.number, Paper::title, FontFace::semibold);
-      paper.text(tokens_of(printed.caption), Paper::body);
+      paper.text(tokens_of(printed.plan->shown->caption), Paper::body);
       paper.gap(0.4 * Paper::body);
     }
     paper.figures(printed.figures);
@@ -306,9 +300,9 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
       for (const auto& paragraph : paragraphs_of(*line)) html += paragraph_html(paragraph);
     }
     if (line->word == LessonWord::ask) {
-      const LessonQuestion question = read_question(*line);
+      const LessonQuestion& question = *printed.plan->question;
       html += "<p>" + tokens_html(tokens_of(question.question, FontFace::semibold)) + "</p>\n<ol class=\"choices\" " +
-              place + " data-correct=\"" + std::to_string(printed.correct()) + "\">\n";
+              place + " data-correct=\"" + std::to_string(printed.plan->answer) + "\">\n";
       for (const std::string& choice : question.choices) html += "<li>" + tokens_html(tokens_of(choice)) + "</li>\n";
       html += "</ol>\n";
     }
@@ -318,7 +312,7 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
   const bool shows_end = printed.shows_end(is_answer);
   if (shows_end && !printed.number.empty())
     html += "<div class=\"numbers\"><div><b>" + printed.number + "</b><small>" +
-            tokens_html(tokens_of(printed.caption)) + "</small></div></div>\n";
+            tokens_html(tokens_of(printed.plan->shown->caption)) + "</small></div></div>\n";
   html += "<div class=\"figures\">\n";
   for (const Figure& figure : printed.figures) {
     if (!shows_end) break;

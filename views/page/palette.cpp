@@ -132,7 +132,9 @@ PaletteLine ready_line(std::string name, const json& value, std::string title, s
 /// All named things, each a command with its value: presets, panels, pages, themes, sizes.
 const std::vector<PaletteLine>& ready_lines() {
   static const std::vector<PaletteLine> lines = [] {
-    std::vector<PaletteLine> made;
+    std::vector<PaletteLine> made{{"probe_sequence", "Type a prompt", "",
+                                   "The model reads your words, if its folder has a tokenizer.",
+                                   R"({"text": "your words"})", false}};
     for (const Preset& preset : presets()) {
       made.push_back(ready_line("load", {{"preset", preset.name}}, "Open " + preset.name,
                                 preset.title + " · task " + preset.task));

@@ -78,7 +78,13 @@ void draw_status_bar(Frame& frame, const Rect& area) {
                   {small_size, face, color, Anchor::start}) +
          frame.px(22);
   };
-  add(frame.state.line.text, FontFace::mono, frame.state.line.problem.empty() ? theme.text : theme.warning);
+  if (const bool is_lost = !frame.state.line.problem.empty(); !frame.state.line.text.empty()) {
+    const Point dot{x + frame.px(4), row.y + row.height / 2};
+    is_lost ? canvas.stroke_circle(dot, frame.px(3.5), {theme.warning, frame.px(1.5), Dash::solid})
+            : canvas.fill_circle(dot, frame.px(4), theme.accent);
+    x += frame.px(14);
+    add(frame.state.line.text, FontFace::mono, is_lost ? theme.warning : theme.text);
+  }
   std::string device = o.device;
   if (o.device_bytes > 0) device += " · " + bytes_text(o.device_bytes);
   add(device, FontFace::regular, theme.dim);

@@ -87,7 +87,8 @@ Rect free_box(const Frame& frame, const Rect& box, Point beside, const Rect& bou
 std::string as_sentence(std::string_view text) {
   const std::size_t end = std::min(text.find("  "), text.size());
   const std::string_view sentence = text.substr(0, end);
-  return std::string(sentence) + (sentence.ends_with('.') ? "" : ".") + std::string(text.substr(end));
+  const bool is_ended = sentence.ends_with('.') || sentence.ends_with('?');
+  return std::string(sentence) + (is_ended ? "" : ".") + std::string(text.substr(end));
 }
 
 }  // namespace

@@ -284,6 +284,7 @@ TEST(Palette, FindsPresetsTasksThemesSizesAndLayoutsByName) {
   EXPECT_EQ(first("150"), R"(zoom {"to":1.5})");
   EXPECT_EQ(first("page solvers"), R"(workspace {"name":"solvers"})");
   EXPECT_EQ(first("lecture"), R"(layout {"choose":"lecture hall"})");
+  EXPECT_EQ(first("prompt"), "") << "the words are typed first";
 }
 
 TEST(Palette, ArrowsStayInsideTheList) {

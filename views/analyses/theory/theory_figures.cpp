@@ -55,6 +55,7 @@ Figure excess_figure(const TheoryView& t) {
                               "excess of the ridge loss", t.power);
   figure.series.emplace_back(counted_curve("|F(A^K − I)|²", 0, t.risk.excess, 0));
   figure.series.emplace_back(counted_curve("|F(ηA^K − I)|²", 0, t.risk.with_gain, 2));
+  figure.y.scale = Scale::symlog;  // the level lies far below the largest powers, and K = 0 has none
   add_level(figure, t.risk.explained, "cancels the regression", Role::warning, Dash::dashed);
   return figure;
 }
