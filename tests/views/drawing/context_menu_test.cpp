@@ -18,7 +18,7 @@ struct ContextMenu : testing::Test {
     window.show(samples::mid_training());
     window.draw_page(3);
   }
-  const ShownPlot& plot(const std::string& id) {
+  ShownPlot plot(const std::string& id) {
     for (const ShownPlot& shown : window.state.drawn.plots) {
       if (shown.plot == id) return shown;
     }

@@ -185,9 +185,10 @@ TEST(Claims, AClickOnOneCopiesItsCommand) {
   window.draw_page(2);
   const auto panel = std::ranges::find(window.state.drawn.panels, std::string("claims"), &ShownPanel::panel);
   ASSERT_NE(panel, window.state.drawn.panels.end());
+  const Rect area = panel->area;  // each frame lists the panels anew
   std::set<std::string> copied;
-  for (double y = panel->area.y + 60; y < panel->area.bottom() - 10; y += 20) {
-    for (const Command& command : window.click(panel->area.x + 200, y)) {
+  for (double y = area.y + 60; y < area.bottom() - 10; y += 20) {
+    for (const Command& command : window.click(area.x + 200, y)) {
       if (command.name == "copy") copied.insert(command.value["claim"]);
     }
   }

@@ -27,7 +27,7 @@ struct PaintedTokens : testing::Test {
   }
   /// What a drag of the right button to the right sends, in the row of the chips.
   std::vector<json> drag() {
-    for (const ShownPanel& panel : window.state.drawn.panels) {
+    for (const ShownPanel& panel : std::vector(window.state.drawn.panels)) {  // a frame makes them anew
       if (panel.panel != "probe") continue;
       for (double y = panel.area.y + 20; y < panel.area.y + 90; y += 8) {
         const double x = panel.area.x + 60;

@@ -397,7 +397,7 @@ TEST_F(LinkedPlots, F1ExplainsTheCurveOrThePlotUnderThePointer) {
   window.mouse(400, 40);
   draw_two(4);
   EXPECT_EQ(window.state.card.asked, "training_loss") << "off the curve";
-  const auto& shown = window.state.drawn.plots.at(0);
+  const ShownPlot shown = window.state.drawn.plots.at(0);
   window.state.drawn.plots.clear();
   const Curve& curve = std::get<Line>(above.series[0]).curve;
   FigureGeometry geometry;
