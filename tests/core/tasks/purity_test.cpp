@@ -40,6 +40,7 @@ const std::vector<Pinned>& pinned() {
       {R"({"kind":"selective_copy","bindings":"1..8","length":37})", 0x726472d40cd4d235ull},
       {R"({"kind":"induction","length":37})", 0x6814a2cc35d45d7eull},
       {R"({"kind":"symbolsoup"})", 0xfbb5a53f02b10ea7ull},
+      {R"({"kind":"symbolsoup","form":"published","length":101})", 0x301e9a72de652227ull},
       {R"({"kind":"diffuse_mqar"})", 0x2526bfabf5e2dcdaull},
       {R"({"kind":"diffuse_mqar","bindings":"1..8","key_length":1,"lag":"0..20"})", 0xe28f933ede1f01ecull},
       {R"({"kind":"stories"})", 0xc53bc8f7a24950ecull},
