@@ -43,15 +43,21 @@ const std::vector<json>& kept_results() {
 }
 
 /// Mean and standard deviation (n - 1) of a place's metric over the seeds that one of these runs has: "0.376 ± 0.005";
-/// empty without a run.
+/// where the table is of the best of several rates, over each seed's best. Empty without a run.
 std::string spread_at(const json& results, const json& of, int& seeds) {
+  if (results["table"] != of["table"]) return "";
+  const bool is_of_best = find_table(of["table"].get<std::string>()).is_of_best;
   std::vector<RunResult> found;
   for (const json& run : results["runs"]) {
     const json value = run.value(of["metric"].get<std::string>(), json());
-    if (run["series"] == of["series"] && run["x"] == of["x"] && value.is_number())
-      found.emplace_back().values = {value.get<double>()};
+    if (run["series"] != of["series"] || run["x"] != of["x"] || !value.is_number()) continue;
+    const auto seed = run["seed"].get<std::uint64_t>();
+    const auto same = is_of_best ? std::ranges::find(found, seed, &RunResult::seed) : found.end();
+    RunResult& best = same == found.end() ? found.emplace_back() : *same;
+    best.seed = seed;
+    best.values = {best.values.empty() ? value.get<double>() : std::max(best.values[0], value.get<double>())};
   }
-  if (results["table"] != of["table"] || found.empty()) return "";
+  if (found.empty()) return "";
   const ResultSummary summary = summary_of(found, 0, 0);
   seeds = summary.runs;
   return spread_text(summary, false);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -54,15 +55,24 @@ TEST(PaperClaims, WithoutADayAreTheMeansOfKeptRuns) {
     if (claim.number.empty() || !claim.recorded.empty()) continue;
     ASSERT_TRUE(claims[i].contains("of")) << claim.claim;
     const json place = claims[i]["of"].is_array() ? claims[i]["of"].front() : claims[i]["of"];
-    double sum = 0, count = 0;
+    std::map<int, double> sums, counts, most;  // by seed
+    const bool is_of_best = find_table(place["table"].get<std::string>()).is_of_best;
     for (const EmbeddedText& file : result_files()) {
       const json results = json::parse(file.json);
       for (const json& run : results["runs"]) {
         if (results["table"] != place["table"] || run["series"] != place["series"] || run["x"] != place["x"]) continue;
-        sum += run[place["metric"].get<std::string>()].get<double>();
-        count += 1;
+        const auto value = run[place["metric"].get<std::string>()].get<double>();
+        const int seed = run["seed"];
+        sums[seed] += value;
+        counts[seed] += 1;
+        most[seed] = std::max(value, most.contains(seed) ? most[seed] : value);
         EXPECT_NE(claim.command.find(results["command"].get<std::string>()), std::string::npos) << claim.claim;
       }
+    }
+    double sum = 0, count = 0;
+    for (const auto& [seed, runs] : counts) {
+      sum += is_of_best ? most[seed] : sums[seed];
+      count += is_of_best ? 1 : runs;
     }
     EXPECT_NEAR(std::stod(claim.number), sum / count, 6e-4) << claim.claim;
     EXPECT_TRUE(claims[i]["number"].is_null()) << claim.claim << ": a number by hand stands next to the results";
@@ -76,8 +86,9 @@ TEST(PaperClaims, CommandsOfKeptResultsTrainTheirRuns) {
     const json results = json::parse(file.json);
     const std::string command = results["command"].get<std::string>(), only = option(command, "--only"),
                       seeds = option(command, "--seeds");
-    const Table& table = find_table(results["table"].get<std::string>());
-    EXPECT_EQ(command.rfind("afterglow table " + table.name + " ", 0), 0u) << command;
+    const Table& usual = find_table(results["table"].get<std::string>());
+    const Table table = option(command, "--set") == "size=large" ? usual.large() : usual;
+    EXPECT_EQ(command.rfind("afterglow table " + usual.name + " ", 0), 0u) << command;
     const std::vector<PlannedRun> planned = runs_of(table, seeds.empty() ? table.seeds : std::stoi(seeds), {});
     for (const json& run : results["runs"]) {
       const bool is_trained = std::ranges::any_of(planned, [&](const PlannedRun& one) {
