@@ -215,6 +215,11 @@ Curve over_tokens(const HeadConditioning& head, const Value& value) {
   return {std::move(x), std::move(y)};
 }
 
+const HeadConditioning& chosen_head(const Observation& observation, const Selection& selection) {
+  const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
+  return heads[static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(heads.size()) - 1))];
+}
+
 template <class Value>
 void add_system_heads(Figure& figure, const Observation& observation, const Selection& selection, const Value& value) {
   const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
@@ -235,18 +240,29 @@ Figure system_kappa_figure(const Observation& observation, const Selection& sele
   return figure;
 }
 
-/// How many steps the κ of each token asks for, with the layer's own number.
+/// How many steps the κ of each token asks for, with the layer's own number; of the chosen head also for residuals that
+/// are larger and smaller.
 Figure steps_figure(const Observation& observation, const Selection& selection) {
   constexpr double target = 1e-3;
+  const auto steps_to = [](double residual) {
+    return [residual](const HeadConditioning& head, std::size_t i) {
+      int step = 0;
+      const double mu = head.smallest[i] + head.ridge[i], L = head.largest[i] + head.ridge[i];
+      while (step < 1000 && residual_bound(SolverKind::chebyshev, mu, L, step) > residual) ++step;
+      return step;
+    };
+  };
   Figure figure = system_figure(observation, "steps", "Steps that κ asks for", "steps of Chebyshev");
   figure.y.scale = Scale::linear;
   figure.subtitle += " · until |r|/|q| is at most " + number_text(target, 1);
-  add_system_heads(figure, observation, selection, [](const HeadConditioning& head, std::size_t i) {
-    int step = 0;
-    const double mu = head.smallest[i] + head.ridge[i], L = head.largest[i] + head.ridge[i];
-    while (step < 1000 && residual_bound(SolverKind::chebyshev, mu, L, step) > target) ++step;
-    return step;
-  });
+  add_system_heads(figure, observation, selection, steps_to(target));
+  const HeadConditioning& chosen = chosen_head(observation, selection);
+  for (const double other : {1e-1, 1e-2, 1e-4, 1e-6})
+    figure.series.push_back(
+        Line{.name = "head " + std::to_string(chosen.head) + " to " + number_text(other, 1),
+             .curve = over_tokens(chosen, [&](std::size_t i) { return steps_to(other)(chosen, i); }),
+             .ink = Role::dim,
+             .dash = Dash::dotted});
   const int own = observation.solvers->own_iterations;
   if (own >= 0) add_level(figure, own, "r of the layer", Role::accent, Dash::dashed);
   return figure;
@@ -265,9 +281,7 @@ Figure ridge_figure(const Observation& observation, const Selection& selection) 
 /// The effect of adaptive and fixed regularisation on the same H_t (GKA, appendix F.1).
 Figure regularisation_figure(const Observation& observation, const Selection& selection) {
   constexpr double usual_strength = 0.02, fixed_ridge = 0.25;
-  const std::vector<HeadConditioning>& heads = observation.solvers->conditioning;
-  const HeadConditioning& head =
-      heads[static_cast<std::size_t>(std::clamp(selection.head, 0, static_cast<int>(heads.size()) - 1))];
+  const HeadConditioning& head = chosen_head(observation, selection);
   const double strength = observation.solvers->strength > 0 ? observation.solvers->strength : usual_strength;
   Figure figure = system_figure(observation, "regularisation", "Adaptive or fixed λ", "κ(H_t + λI)");
   figure.subtitle += " · head " + std::to_string(head.head);
