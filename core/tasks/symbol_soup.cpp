@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdlib>
 #include <numeric>
-#include <span>
 
 #include "core/tasks/suite.h"
 
@@ -14,14 +13,13 @@ constexpr int letters = 16, first_family = 4, second_family = 5, motif_length = 
 constexpr int part_begins = 1, part_ends = 2, asks = 3;  // the paper's <sep1>, <sep2>, <sep>
 constexpr int first_letter = 4, first_label = first_letter + letters;
 constexpr int labels = first_family * second_family;
-using Weights = std::array<int, letters>;
 
 // How a style writes: favourite letters in falling order; in the short form a favourite successor of each letter and a
 // motif; in the published form weights of the motifs, which are the pieces of 3, of 4 and of 5 letters of the alphabet.
 struct Style {
   std::vector<int> favourites, successors;
   std::array<int, motif_length> motif{};
-  Weights rank{};  // of each letter among the favourites
+  std::array<int, letters> rank{};  // of each letter among the favourites
   std::vector<int> pieces{};
 };
 
@@ -37,16 +35,11 @@ void add_weights(Style& style) {
   }
 }
 
-// Weights of the letters behind one, or at the start (-1): four times as large for the authors' bigrams, a circle of
-// the primary letters, primary and secondary ones twice, and four pairs of both.
-Weights published_weights(const Style& style, int before) {
-  Weights all{};
-  const int i = before < 0 ? letters : style.rank[std::size_t(before)];
-  std::ranges::transform(style.rank, all.begin(), [&](int j) {
-    const bool is_liked = std::max(i, j) < 8 && (i == j || std::abs(i - j) == 4 || (i < 4 && j == (i + 1) % 4));
-    return std::max(3 - j / 4, 1) * (is_liked ? 4 : 1);
-  });
-  return all;
+// The weight of a letter behind another, by their ranks: four times as large for the authors' bigrams, a circle of the
+// primary letters, primary and secondary ones twice, and four pairs of both.
+int weight_behind(int i, int j) {
+  const bool is_liked = std::max(i, j) < 8 && (i == j || std::abs(i - j) == 4 || (i < 4 && j == (i + 1) % 4));
+  return std::max(3 - j / 4, 1) * (is_liked ? 4 : 1);
 }
 
 // The nine styles belong to the task and are the same in every run.
@@ -66,22 +59,19 @@ const std::vector<Style>& styles() {
   return all;
 }
 
-// An index with these weights, in integers, so that all machines agree.
-int draw_weighted(Random& random, std::span<const int> weights) {
-  int left = draw_from(random, 0, std::accumulate(weights.begin(), weights.end(), 0));
-  auto at = weights.begin();
-  while (left >= *at) left -= *at++;
-  return static_cast<int>(at - weights.begin());
+// An index below `count` with these weights, in integers, so that all machines agree.
+template <class Weight>
+int draw_weighted(Random& random, int count, const Weight& weight) {
+  int total = 0, at = 0;
+  for (int i = 0; i < count; ++i) total += weight(i);
+  int left = draw_from(random, 0, total);
+  while (left >= weight(at)) left -= weight(at++);
+  return at;
 }
 
-// Draws a favourite with weight 1 / (rank + 1).
+// Draws a favourite with weight 1 / (rank + 1); 720720 is divisible by 1 .. 16.
 int draw_favourite(Random& random, const Style& style) {
-  static constexpr Weights weights = [] {
-    Weights all{};
-    for (int rank = 1; rank <= letters; ++rank) all[static_cast<std::size_t>(rank - 1)] = 720720 / rank;  // no rest
-    return all;
-  }();
-  return style.favourites[static_cast<std::size_t>(draw_weighted(random, weights))];
+  return style.favourites[std::size_t(draw_weighted(random, letters, [](int rank) { return 720720 / (rank + 1); }))];
 }
 
 // Of a hundred letters 5 are noise, 7 begin a motif, 43 are successors of the letter before, 45 are favourites.
@@ -104,7 +94,8 @@ std::vector<int> short_part(Random& random, const Style& style, std::size_t size
 
 // Appends one of the pieces that have room.
 void put_piece(Random& random, const Style& style, std::size_t room, std::vector<int>& text) {
-  int first = draw_weighted(random, std::span(style.pieces).first(room > 4 ? 39 : room > 3 ? 27 : 14)), size = 3;
+  const int fitting = room > 4 ? 39 : room > 3 ? 27 : 14;
+  int size = 3, first = draw_weighted(random, fitting, [&](int piece) { return style.pieces[std::size_t(piece)]; });
   for (; first > letters - size; ++size) first -= letters - size + 1;
   for (int letter = first; letter < first + size; ++letter) text.push_back(letter);
 }
@@ -113,10 +104,12 @@ void put_piece(Random& random, const Style& style, std::size_t room, std::vector
 std::vector<int> published_part(Random& random, const Style& style, std::size_t size) {
   std::vector<int> text;
   while (text.size() < size) {
+    const int before = text.empty() ? letters : style.rank[std::size_t(text.back())];
     if (size - text.size() >= 3 && draw_from(random, 0, 10) < 3)
       put_piece(random, style, size - text.size(), text);
     else
-      text.push_back(draw_weighted(random, published_weights(style, text.empty() ? -1 : text.back())));
+      text.push_back(
+          draw_weighted(random, letters, [&](int i) { return weight_behind(before, style.rank[std::size_t(i)]); }));
   }
   for (int& letter : text) {
     if (draw_from(random, 0, 100) < 3) letter = (letter + draw_from(random, 1, letters - 1)) % letters;
@@ -124,12 +117,7 @@ std::vector<int> published_part(Random& random, const Style& style, std::size_t 
   return text;
 }
 
-// Letters of the blocks of an example.
-struct Sizes {
-  std::array<int, 2> parts;
-  std::array<int, 3> noise;
-  int sum() const { return parts[0] + parts[1] + noise[0] + noise[1] + noise[2]; }
-};
+using Sizes = std::array<int, 5>;  // letters of noise, a block, noise, the other block, noise
 
 // noise part_begins A part_ends noise part_begins B part_ends noise asks -> label; the two parts in either order. In
 // the published form a blank is behind every token but the last, as the authors' tokenizer keeps white space.
@@ -154,12 +142,12 @@ class SymbolSoup final : public Task {
     const int second = draw_from(random, 0, second_family);
     const bool swapped = draw_from(random, 0, 2) == 1;
     const Sizes sizes = is_published_ ? random_sizes(random) : even_sizes(random);
-    ExampleWriter tape(out, is_published_ ? length() - 2 * sizes.sum() - 9 : 0);
-    put_noise(random, tape, sizes.noise[0]);
-    put_part(random, tape, out, swapped ? first_family + second : first, sizes.parts[0]);
-    put_noise(random, tape, sizes.noise[1]);
-    put_part(random, tape, out, swapped ? first : first_family + second, sizes.parts[1]);
-    put_noise(random, tape, sizes.noise[2]);
+    ExampleWriter tape(out, is_published_ ? length() - 2 * std::accumulate(sizes.begin(), sizes.end(), 0) - 9 : 0);
+    put_noise(random, tape, sizes[0]);
+    put_part(random, tape, out, swapped ? first_family + second : first, sizes[1]);
+    put_noise(random, tape, sizes[2]);
+    put_part(random, tape, out, swapped ? first : first_family + second, sizes[3]);
+    put_noise(random, tape, sizes[4]);
     tape.put(asks);
     tape.expect(first_label + first * second_family + second);
   }
@@ -190,7 +178,7 @@ class SymbolSoup final : public Task {
     const int noise = length() - 5 - 2 * part_;
     std::vector<int> cuts = draw_distinct(random, 2, 1, noise - 1);
     std::ranges::sort(cuts);
-    return {{part_, part_}, {cuts[0], cuts[1] - cuts[0], noise - cuts[1]}};
+    return {cuts[0], part_, cuts[1] - cuts[0], part_, noise - cuts[1]};
   }
 
   // As the authors' generator draws them, for two thirds of the length or more: 30 to 60 % of the letters are noise.
@@ -200,7 +188,7 @@ class SymbolSoup final : public Task {
     const int noise = draw_from(random, least, std::max(least, 6 * all / 10) - least + 1), main = all - noise;
     const int part = draw_from(random, 1, main - 1), begin = draw_from(random, 1, noise - 2);
     const int middle = draw_from(random, 1, noise - begin - 1);
-    return {{part, main - part}, {begin, middle, noise - begin - middle}};
+    return {begin, part, middle, main - part, noise - begin - middle};
   }
 
   void put(ExampleWriter& tape, int token) const {

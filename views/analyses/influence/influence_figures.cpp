@@ -339,19 +339,12 @@ std::vector<Marker> race_markers(const RaceView& race) {
   return chosen;
 }
 
-/// A stable time-invariant feedback falls exponentially (proposition 3): with the half-life of the first layer whose
-/// tail does.
-void add_time_invariant(Figure& figure, const RaceView& race) {
-  for (const RaceEntry& entry : race.entries) {
-    const InfluenceTail& tail = entry.tail;
-    if (tail.fit.law != InfluenceLaw::exponential || !std::isfinite(tail.fit.half_life)) continue;
-    std::vector<double> values;
-    for (const double lag : tail.lags) values.push_back(std::exp2((1 - lag) / tail.fit.half_life));
-    figure.series.push_back(
-        styled(lag_line("proposition 3: time-invariant, half-life of " + tail.label, tail.lags, values, 1, 1e-9),
-               {.ink = Role::dim, .dash = Dash::dashed}));
-    return;
-  }
+/// A stable time-invariant feedback falls exponentially (proposition 3).
+Line time_invariant_line(const InfluenceTail& tail) {
+  std::vector<double> values;
+  for (const double lag : tail.lags) values.push_back(std::exp2((1 - lag) / tail.fit.half_life));
+  return styled(lag_line("proposition 3: time-invariant, half-life of " + tail.label, tail.lags, values, 1, 1e-9),
+                {.ink = Role::dim, .dash = Dash::dashed});
 }
 
 Figure race_overlay(const RaceView& race) {
@@ -365,7 +358,9 @@ Figure race_overlay(const RaceView& race) {
                                              1 / first_value(entry.tail), 1e-9),
                                    {.ink = layer_ink(entry.tail.kind), .marker = marker[i]}));
   }
-  add_time_invariant(figure, race);
+  const auto fades = [](const RaceEntry& one) { return one.tail.fit.law == InfluenceLaw::exponential; };
+  if (const auto first = std::ranges::find_if(race.entries, fades); first != race.entries.end())
+    figure.series.push_back(time_invariant_line(first->tail));
   return figure;
 }
 

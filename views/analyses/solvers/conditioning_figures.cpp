@@ -240,27 +240,26 @@ Figure system_kappa_figure(const Observation& observation, const Selection& sele
   return figure;
 }
 
-/// How many steps the κ of each token asks for, with the layer's own number; of the chosen head also for residuals that
-/// are larger and smaller.
+/// How many steps of Chebyshev bring the residual surely below this share of the query.
+int steps_to(double residual, const HeadConditioning& head, std::size_t i) {
+  int step = 0;
+  const double mu = head.smallest[i] + head.ridge[i], L = head.largest[i] + head.ridge[i];
+  while (step < 1000 && residual_bound(SolverKind::chebyshev, mu, L, step) > residual) ++step;
+  return step;
+}
+
+/// With the layer's own number; of the chosen head also for residuals that are larger and smaller.
 Figure steps_figure(const Observation& observation, const Selection& selection) {
   constexpr double target = 1e-3;
-  const auto steps_to = [](double residual) {
-    return [residual](const HeadConditioning& head, std::size_t i) {
-      int step = 0;
-      const double mu = head.smallest[i] + head.ridge[i], L = head.largest[i] + head.ridge[i];
-      while (step < 1000 && residual_bound(SolverKind::chebyshev, mu, L, step) > residual) ++step;
-      return step;
-    };
-  };
   Figure figure = system_figure(observation, "steps", "Steps that κ asks for", "steps of Chebyshev");
   figure.y.scale = Scale::linear;
   figure.subtitle += " · until |r|/|q| is at most " + number_text(target, 1);
-  add_system_heads(figure, observation, selection, steps_to(target));
+  add_system_heads(figure, observation, selection, std::bind_front(steps_to, target));
   const HeadConditioning& chosen = chosen_head(observation, selection);
   for (const double other : {1e-1, 1e-2, 1e-4, 1e-6})
     figure.series.push_back(
         Line{.name = "head " + std::to_string(chosen.head) + " to " + number_text(other, 1),
-             .curve = over_tokens(chosen, [&](std::size_t i) { return steps_to(other)(chosen, i); }),
+             .curve = over_tokens(chosen, [&](std::size_t i) { return steps_to(other, chosen, i); }),
              .ink = Role::dim,
              .dash = Dash::dotted});
   const int own = observation.solvers->own_iterations;
