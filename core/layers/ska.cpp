@@ -143,8 +143,7 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
 
 Storage Ska::storage(const Backend& backend, const Shape& input) const {
   const bool changes_values = config_.lags_values || config_.value_taps > 0;
-  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values || config_.soft_mask)
-    return Storage::wide;
+  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values) return Storage::wide;
   RidgeInputs sizes;
   sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
   sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};

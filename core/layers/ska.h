@@ -46,8 +46,8 @@ struct SkaConfig : JsonFields {
 
   /// Whether a token reads the sums of the tokens in front of it, exactly: chunk 1. `step` then reads before it writes.
   bool excludes_itself() const { return core.mode == RidgeConfig::Mode::chunk && core.chunk == 1; }
-  /// Whether a key is divided, cut or weighted by what its own token says.
-  bool changes_keys() const { return norms_tokens || clip > 0 || write_gate; }
+  /// Whether a key is divided, cut or weighted by what its own token says or by its role.
+  bool changes_keys() const { return norms_tokens || clip > 0 || write_gate || soft_mask; }
 
  private:
   bool is_sigmoid(const char* gate) { return word(gate, {"none", "sigmoid"}, "none") == "sigmoid"; }

@@ -37,8 +37,7 @@ HeadGains gains(const Layer& layer, Backend& backend, int head) {
 HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
   const Ska& ska = ska_of(layer);
   const RidgeConfig& core = ska.config().core;
-  const bool is_plain = !ska.config().changes_keys() && !ska.config().soft_mask;
-  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}, is_plain};
+  HeldTokens tokens{std::vector<std::uint8_t>(context.size(), 1), {}, !ska.config().changes_keys()};
   std::ranges::transform(context, tokens.counted.begin(),
                          [&](std::uint8_t role) { return ska.sum_weight({}, 0, role) > 0; });
   if (core.mode == Mode::chunk) {

@@ -28,11 +28,10 @@ struct Style {
 void add_weights(Style& style) {
   for (std::size_t i = 0; i < letters; ++i) style.rank[std::size_t(style.favourites[i])] = static_cast<int>(i);
   constexpr int worth[] = {9, 5, 0, 0};
-  for (const int size : {3, 4, 5}) {
+  for (const int size : {3, 4, 5})
     for (auto first = style.rank.begin(); first + size <= style.rank.end(); ++first)
       style.pieces.push_back(
           std::accumulate(first, first + size, 10, [&](int sum, int rank) { return sum + worth[rank / 4]; }));
-  }
 }
 
 // The weight of a letter behind another, by their ranks: four times as large for the authors' bigrams, a circle of the
@@ -92,7 +91,6 @@ std::vector<int> short_part(Random& random, const Style& style, std::size_t size
   return text;
 }
 
-// Appends one of the pieces that have room.
 void put_piece(Random& random, const Style& style, std::size_t room, std::vector<int>& text) {
   const int fitting = room > 4 ? 39 : room > 3 ? 27 : 14;
   int size = 3, first = draw_weighted(random, fitting, [&](int piece) { return style.pieces[std::size_t(piece)]; });
@@ -169,10 +167,7 @@ class SymbolSoup final : public Task {
   }
 
  private:
-  std::string block_sizes() const {
-    const int most = (length() - 9) / 2 - std::max(3, 3 * ((length() - 9) / 2) / 10) - 1;
-    return is_published_ ? "1 to " + std::to_string(most) : std::to_string(part_);
-  }
+  std::string block_sizes() const { return is_published_ ? "random numbers of" : std::to_string(part_); }
 
   Sizes even_sizes(Random& random) const {
     const int noise = length() - 5 - 2 * part_;
