@@ -41,25 +41,25 @@ constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summe
 /// tensor cores, which truncate towards zero, add at most `short_sum` products.
 template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
           unsigned neighbours_ = 0, unsigned short_sum_ = 64>
-struct Plan {
+struct TilePlan {
   static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
   static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
   static constexpr unsigned elements = rows * columns;
-  using Order = Plan;
+  using Order = TilePlan;
   static_assert(short_sum % depth == 0, "a short sum is a whole number of steps");
 };
-using Narrow = Plan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
-using Wide = Plan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
-using Shared = Plan<1, 1, 4, 16, 4>;        // for gradients of weights; leaves room for the main stream
-using Large = Plan<2, 2, 1, 16, 3, 3, 32>;  // for exact products of any size
+using Narrow = TilePlan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
+using Wide = TilePlan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
+using Shared = TilePlan<1, 1, 4, 16, 4>;        // for gradients of weights; leaves room for the main stream
+using Large = TilePlan<2, 2, 1, 16, 3, 3, 32>;  // for exact products of any size
 
 /// The sums of `Other`, bit for bit, while several runs share the GPU and throughput counts instead of latency. Larger
 /// tiles need fewer copies and splits; their one group of warps takes the parts of Other's groups in turns. `brief`: a
 /// group's part is one short sum, so that fewer registers hold sums and one more block fits.
 template <class Other, bool brief_>
-struct HighOccupancy : Plan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
+struct HighOccupancy : TilePlan<2, 2, 1, 16, 3, brief_ ? 4 : 3> {
   using Order = Other;
   static constexpr bool brief = brief_;
   static_assert(Other::depth % 16 == 0);
