@@ -68,7 +68,7 @@ void draw_gain_note(const Frame& frame, const Rect& area) {
                {tiny_size, FontFace::regular, frame.look.theme->faint, Anchor::start, true});
 }
 
-std::string percent(double share) { return number_text(std::round(1000 * share) / 10) + " %"; }
+std::string percent_of(double share) { return number_text(std::round(1000 * share) / 10) + " %"; }
 
 /// The hint of a first start; while a mode is dragged, what the answers lose. Empty words: none.
 struct DragHint {
@@ -80,7 +80,7 @@ DragHint hint_of(const Frame& frame, const AblatedPart* needed) {
   const Observation& o = frame.seen();
   const bool is_dragged = !frame.state.drag.point.empty(), is_due = frame.state.hints.is_drag_due;
   if (o.inspected && o.inspected->is_edited() && (is_dragged || is_due))
-    return {"Right answers before and now:", accuracy_change(*o.inspected, percent)};
+    return {"Right answers before and now:", accuracy_change(*o.inspected, percent_of)};
   if (!is_due || frame.state.presentation.is_locked || is_dragged) return {};
   const bool knows =
       !o.runs.empty() && !o.runs.back().held_out_accuracy.empty() && o.runs.back().held_out_accuracy.back() >= learned;
@@ -88,7 +88,7 @@ DragHint hint_of(const Frame& frame, const AblatedPart* needed) {
   if (!needed) return {"Measuring what each mode costs …"};
   if (o.ablation->accuracy - needed->accuracy < matters) return {};
   return {"The answers need this mode most. Drag it. Right answers with and without it:",
-          percent(o.ablation->accuracy) + " → " + percent(needed->accuracy)};
+          percent_of(o.ablation->accuracy) + " → " + percent_of(needed->accuracy)};
 }
 
 /// In the strip at the right of the circle, where it covers nothing, with a tip at the mode that it speaks of; returns
