@@ -85,7 +85,6 @@ class GkaBench : public RecordedPass {
 
  private:
   std::int64_t rows() const { return sizes_.batch * sizes_.tokens * sizes_.heads; }
-  void fill(PinnedArray& array, std::uint64_t seed, bool unit_rows);
 
   GkaCase sizes_;
   ChebyshevConfig config_;
