@@ -193,7 +193,7 @@ void Gka::remember(Tape& tape, const Inputs& in, const LayerState& state) const 
   for (const auto& [name, written] : {std::pair("S", in.v), std::pair("H", in.k)}) {
     const bool fades = in.g.defined() && (name[0] == 'S' || config_.core.decay_keys);
     scan.B = written;
-    scan.dt = filled(tape, steps, dtype, 1.0);
+    scan.dt = fades ? filled(tape, steps, dtype, 1.0) : Var{};
     scan.log_decay = fades ? at_least(tape, in.g, config_.core.gate_floor) : Var{};
     scan.lag = fades ? filled(tape, steps, dtype, 0.0) : Var{};
     ssd_scan(tape, scan, state.get(name));

@@ -134,7 +134,7 @@ class Mamba3 final : public Layer {
     before.dt = in.scan.lag;
     before.heads = before.groups = config_.heads();
     if (tokens == 1) ssd_scan(tape, before, state.get("state"), true);
-    const Var heads = ssd_scan(tape, in.scan, state.get("state"), true);
+    const Var heads = ssd_scan(tape, in.scan, state.get("state"), tokens == 1);
     tape.backend().copy(key.reshaped({batch, key_columns}),
                         last_token(in.scan.B.value.reshaped({batch, tokens, key_columns})));
     tape.backend().copy(value.reshaped({batch, config_.inner}), last_token(in.scan.x.value));
