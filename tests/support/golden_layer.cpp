@@ -25,7 +25,7 @@ bool is_among(const std::vector<Kind>& kinds, const std::string& name) {
 
 bool known(const std::string& kind) { return is_among(layer_kinds(), kind) || is_among(file_kinds(), kind); }
 
-double norm_of(const Values& values) {
+double length_of(const Values& values) {
   double sum = 0.0;
   for (const double value : values) sum += value * value;
   return std::sqrt(sum);
@@ -92,11 +92,11 @@ double GoldenLayer::tolerance(const std::string& tensor) const {
 // A gradient that has to vanish is measured by the largest gradient of the file.
 double GoldenLayer::error_of(const std::string& tensor, const Values& got) const {
   const Values want = to_doubles(require_tensor(file_, tensor, "golden file"));
-  if (norm_of(want) > 0.0) return relative_error(got, want);
+  if (length_of(want) > 0.0) return relative_error(got, want);
   double largest = 0.0;
   for (const HostTensor& other : file_.tensors) {
     if (tensor.rfind("grad.", 0) == 0 && other.name.rfind("grad.", 0) == 0)
-      largest = std::max(largest, norm_of(to_doubles(other)));
+      largest = std::max(largest, length_of(to_doubles(other)));
   }
   return relative_error(got, want) / (largest > 0.0 ? largest : 1.0);
 }

@@ -1,6 +1,7 @@
 // The one table of operation cases. A case says how an operation is called and what a naive loop in float64 answers;
 // everything else - gradients, float32, threads, accumulation, another back end - is checked from that.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,8 @@
 namespace afterglow::testing {
 
 using Values = std::vector<double>;
+
+inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 /// An input: uniform numbers in [low, high], representable in float32. i32: whole numbers in [low, high]; u8: 0 or 1.
 struct InputSpec {

@@ -10,7 +10,7 @@ namespace afterglow::testing {
 
 namespace {
 
-struct Sizes {
+struct ChebyshevSizes {
   std::int64_t batch, tokens, heads, width;
   std::int64_t at(std::int64_t b, std::int64_t t, std::int64_t h) const { return (b * tokens + t) * heads + h; }
 };
@@ -51,8 +51,8 @@ Values iterate(const Values& H, double fro, double lambda, const Values& q, int 
 }
 
 /// One head of one sequence, token by token; `in` as the case's inputs.
-void naive_head(const ChebyshevConfig& config, const Sizes& n, std::span<const Values> in, bool gated, bool mixed,
-                bool exact, std::int64_t b, std::int64_t h, Values& y) {
+void naive_head(const ChebyshevConfig& config, const ChebyshevSizes& n, std::span<const Values> in, bool gated,
+                bool mixed, bool exact, std::int64_t b, std::int64_t h, Values& y) {
   const auto size = static_cast<std::size_t>(n.width);
   Values H(size * size, 0.0), S(size * size, 0.0);
   for (std::int64_t t = 0; t < n.tokens; ++t) {
@@ -88,7 +88,7 @@ struct Inputs {
   bool gated = true, mixed = true;
 };
 
-OpCase chebyshev_case(const std::string& name, const ChebyshevConfig& config, const Sizes& n, double tolerance,
+OpCase chebyshev_case(const std::string& name, const ChebyshevConfig& config, const ChebyshevSizes& n, double tolerance,
                       Inputs given = {}) {
   OpCase c;
   c.name = "chebyshev_" + name + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +

@@ -12,7 +12,7 @@ namespace {
 
 enum class Decay { none, of_head, of_channel };
 
-struct Sizes {
+struct DeltaSizes {
   std::int64_t batch, tokens, heads, keys, width;
 };
 
@@ -24,7 +24,7 @@ struct Rule {
 };
 
 /// The recurrence itself; empty vectors are absent inputs.
-Values naive_delta(const Sizes& n, double scale, Decay decay, const Values& q, const Values& k, const Values& v,
+Values naive_delta(const DeltaSizes& n, double scale, Decay decay, const Values& q, const Values& k, const Values& v,
                    const Values& beta, const Values& g) {
   Values y;
   y.resize(v.size());
@@ -54,7 +54,7 @@ Values naive_delta(const Sizes& n, double scale, Decay decay, const Values& q, c
 }
 
 /// beta and g, where the rule has them.
-void add_gates(OpCase& c, const Rule& rule, const Sizes& n) {
+void add_gates(OpCase& c, const Rule& rule, const DeltaSizes& n) {
   if (rule.corrects) c.inputs.push_back({"beta", {n.batch, n.tokens, n.heads}, 0.05, 1.0});
   if (rule.decay == Decay::of_head) c.inputs.push_back({"g", {n.batch, n.tokens, n.heads}, rule.least, -0.01});
   if (rule.decay == Decay::of_channel)
@@ -62,7 +62,7 @@ void add_gates(OpCase& c, const Rule& rule, const Sizes& n) {
 }
 
 /// With queries, keys and values at these places among the inputs, before the gates.
-void set_runs(OpCase& c, const Rule& rule, const Sizes& n, std::array<std::size_t, 3> tokens, double scale) {
+void set_runs(OpCase& c, const Rule& rule, const DeltaSizes& n, std::array<std::size_t, 3> tokens, double scale) {
   const std::size_t gates = *std::max_element(tokens.begin(), tokens.end()) + 1;
   c.run = [=](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
     DeltaVars vars{in[tokens[0]], in[tokens[1]], in[tokens[2]], {}, {}, scale};
@@ -78,12 +78,12 @@ void set_runs(OpCase& c, const Rule& rule, const Sizes& n, std::array<std::size_
   c.reason = "recurrent sums over the memory of the state";
 }
 
-std::string name_of(const char* rule, const Sizes& n) {
+std::string name_of(const char* rule, const DeltaSizes& n) {
   return std::string(rule) + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +
          std::to_string(n.heads) + "x" + std::to_string(n.keys) + "x" + std::to_string(n.width);
 }
 
-OpCase delta(const Rule& rule, const Sizes& n) {
+OpCase delta(const Rule& rule, const DeltaSizes& n) {
   const double reach = 1.0 / std::sqrt(static_cast<double>(n.keys));  // keys shorter than 1 keep the rule stable
   OpCase c;
   c.name = name_of(rule.name, n);
@@ -96,7 +96,7 @@ OpCase delta(const Rule& rule, const Sizes& n) {
 }
 
 /// One value as key, query and value: three gradients end in one place.
-OpCase of_itself(const Rule& rule, const Sizes& n) {
+OpCase of_itself(const Rule& rule, const DeltaSizes& n) {
   const double reach = std::min(0.3, 1.0 / std::sqrt(static_cast<double>(n.keys)));
   OpCase c;
   c.name = name_of(rule.name, n) + "_of_itself";

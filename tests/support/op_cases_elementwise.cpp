@@ -10,7 +10,6 @@ namespace afterglow::testing {
 
 namespace {
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
 
 double unary_value(Unary kind, double x) {

@@ -9,7 +9,7 @@ namespace afterglow::testing {
 
 namespace {
 
-constexpr double eps = 1e-5;
+constexpr double series_eps = 1e-5;
 
 struct SeriesSizes {
   std::int64_t batch, length, channels;
@@ -24,7 +24,7 @@ OpCase moments_case(const SeriesSizes& n) {
   c.name = "series_moments_" + n.text();
   c.inputs = {{"x", {n.batch, n.length, n.channels}, -2, 2}};
   c.run = [](Tape& t, std::span<const Var> in, std::span<const Tensor>) {
-    return series_moments(t, in[0], eps).deviation;
+    return series_moments(t, in[0], series_eps).deviation;
   };
   c.naive = [n](std::span<const Values> in, std::span<const Values>) {
     Values deviation;
@@ -34,7 +34,7 @@ OpCase moments_case(const SeriesSizes& n) {
         for (std::int64_t t = 0; t < n.length; ++t) sum += in[0][n.at(b, t, k)];
         for (std::int64_t t = 0; t < n.length; ++t)
           squares += std::pow(in[0][n.at(b, t, k)] - sum / static_cast<double>(n.length), 2);
-        deviation.push_back(std::sqrt(squares / static_cast<double>(n.length) + eps));
+        deviation.push_back(std::sqrt(squares / static_cast<double>(n.length) + series_eps));
       }
     }
     return deviation;

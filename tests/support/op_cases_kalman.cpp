@@ -6,13 +6,13 @@ namespace afterglow::testing {
 
 namespace {
 
-struct Sizes {
+struct KalmanSizes {
   std::int64_t batch, tokens, heads, keys, width;
 };
 
 /// Each S_t solved anew from the statistics of its prefix, by elimination without pivots (the matrix is positive
 /// definite); an empty vector is an absent weight.
-Values naive_kalman(const Sizes& n, double ridge, const Values& q, const Values& k, const Values& v,
+Values naive_kalman(const KalmanSizes& n, double ridge, const Values& q, const Values& k, const Values& v,
                     const Values& weight) {
   Values y;
   y.resize(v.size());
@@ -49,7 +49,7 @@ Values naive_kalman(const Sizes& n, double ridge, const Values& q, const Values&
   return y;
 }
 
-OpCase kalman(const Sizes& n, bool weighted) {
+OpCase kalman(const KalmanSizes& n, bool weighted) {
   OpCase c;
   c.name = std::string(weighted ? "kalman_weighted_" : "kalman_") + std::to_string(n.batch) + "x" +
            std::to_string(n.tokens) + "x" + std::to_string(n.heads) + "x" + std::to_string(n.keys) + "x" +

@@ -8,8 +8,6 @@ namespace afterglow::testing {
 
 namespace {
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 OpCase koopman(std::int64_t rows, std::int64_t pairs, bool gated) {
   OpCase c;
   c.name = std::string("koopman_modes_") + (gated ? "gated_" : "") + std::to_string(rows) + "x" + std::to_string(pairs);

@@ -8,12 +8,12 @@ namespace afterglow::testing {
 
 namespace {
 
-struct Sizes {
+struct LinearSizes {
   std::int64_t rows, inputs, outputs;
   bool bias;
 };
 
-Values naive_linear(const Sizes& n, const Values& x, const Values& weight, const Values& bias) {
+Values naive_linear(const LinearSizes& n, const Values& x, const Values& weight, const Values& bias) {
   Values y(static_cast<std::size_t>(n.rows * n.outputs));
   for (std::int64_t i = 0; i < n.rows; ++i) {
     for (std::int64_t j = 0; j < n.outputs; ++j) {
@@ -25,7 +25,7 @@ Values naive_linear(const Sizes& n, const Values& x, const Values& weight, const
   return y;
 }
 
-OpCase linear_case(const Sizes& n) {
+OpCase linear_case(const LinearSizes& n) {
   OpCase c;
   c.name = "linear_" + std::to_string(n.rows) + "x" + std::to_string(n.inputs) + "to" + std::to_string(n.outputs);
   c.inputs = {{"x", {n.rows, n.inputs}}, {"weight", {n.outputs, n.inputs}}};
@@ -117,9 +117,10 @@ OpCase gated_mlp_case(std::int64_t rows, std::int64_t width, std::int64_t inner)
 }  // namespace
 
 void add_linear_cases(std::vector<OpCase>& cases) {
-  for (const Sizes& n : {Sizes{1, 1, 1, true}, Sizes{1, 65, 37, false}, Sizes{101, 37, 63, true},
-                         Sizes{65, 63, 101, false}, Sizes{37, 1, 65, true}, Sizes{1200, 65, 130, true},
-                         Sizes{4200, 3, 5, true}, Sizes{1, 900, 101, true}, Sizes{3, 132, 65, false}})
+  for (const LinearSizes& n :
+       {LinearSizes{1, 1, 1, true}, LinearSizes{1, 65, 37, false}, LinearSizes{101, 37, 63, true},
+        LinearSizes{65, 63, 101, false}, LinearSizes{37, 1, 65, true}, LinearSizes{1200, 65, 130, true},
+        LinearSizes{4200, 3, 5, true}, LinearSizes{1, 900, 101, true}, LinearSizes{3, 132, 65, false}})
     cases.push_back(linear_case(n));
   cases.push_back(strided_case());
   cases.push_back(projections_case(false));

@@ -14,8 +14,6 @@ constexpr double pi = std::numbers::pi;
 /// A norm of one number keeps its sign alone, unless eps has a say.
 double eps_for(std::int64_t width) { return width == 1 ? 0.5 : 1e-5; }
 
-double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-
 std::string sizes_text(std::initializer_list<std::int64_t> sizes) {
   std::string text;
   for (const std::int64_t size : sizes) text += (text.empty() ? "_" : "x") + std::to_string(size);

@@ -12,7 +12,7 @@ namespace {
 using Mode = RidgeConfig::Mode;
 using Norm = RidgeConfig::Norm;
 
-struct Sizes {
+struct RidgeCaseSizes {
   std::int64_t batch, tokens, heads, r, width;
 };
 
@@ -178,7 +178,7 @@ struct Given {
   bool length = false, left = false;
 };
 
-Values naive_ridge(const RidgeConfig& config, const Sizes& n, const Given& given, std::span<const Values> in) {
+Values naive_ridge(const RidgeConfig& config, const RidgeCaseSizes& n, const Given& given, std::span<const Values> in) {
   const auto rows_of = [&](const Values& all, std::int64_t b, std::int64_t h, std::int64_t columns) {
     Dense panel(n.tokens, columns);
     for (std::int64_t t = 0; t < n.tokens; ++t)
@@ -208,7 +208,7 @@ Values naive_ridge(const RidgeConfig& config, const Sizes& n, const Given& given
   return y;
 }
 
-Tensor upload_mask(Tape& tape, const Sizes& n, std::uint8_t roles) {
+Tensor upload_mask(Tape& tape, const RidgeCaseSizes& n, std::uint8_t roles) {
   std::vector<std::uint8_t> mask;
   // Positions that count alternate between the roles that do, the others between those that do not.
   std::vector<std::uint8_t> counted, others;
@@ -225,7 +225,7 @@ Tensor upload_mask(Tape& tape, const Sizes& n, std::uint8_t roles) {
 }
 
 /// With lengths the result is the readout over m, so that the gradient through `ridge_scales` is seen.
-OpCase ridge_case(const std::string& name, const RidgeConfig& config, const Sizes& n, double tolerance,
+OpCase ridge_case(const std::string& name, const RidgeConfig& config, const RidgeCaseSizes& n, double tolerance,
                   const Given& given = {}) {
   OpCase c;
   c.name = "ridge_" + name + "_K" + std::to_string(config.power) + "_" + std::to_string(n.batch) + "x" +

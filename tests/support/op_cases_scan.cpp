@@ -9,18 +9,18 @@ namespace afterglow::testing {
 
 namespace {
 
-struct Sizes {
+struct ScanSizes {
   std::int64_t batch, tokens, heads, width, groups, states;
 };
 
-std::string name_of(const char* what, const Sizes& n) {
+std::string name_of(const char* what, const ScanSizes& n) {
   return std::string(what) + "_" + std::to_string(n.batch) + "x" + std::to_string(n.tokens) + "x" +
          std::to_string(n.heads) + "x" + std::to_string(n.width) + "_states" + std::to_string(n.groups) + "x" +
          std::to_string(n.states);
 }
 
 /// h = exp(-exp(A_log) dt) h + dt x B^T, y = h C + D x, written down directly; empty vectors are absent inputs.
-Values naive_scan(const Sizes& n, const Values& x, const Values& B, const Values& C, const Values& dt,
+Values naive_scan(const ScanSizes& n, const Values& x, const Values& B, const Values& C, const Values& dt,
                   const Values& A_log, const Values& D) {
   Values y;
   y.resize(x.size());
@@ -47,7 +47,7 @@ Values naive_scan(const Sizes& n, const Values& x, const Values& B, const Values
   return y;
 }
 
-ScanVars scan_vars(const Sizes& n, const Var& x, const Var& B, const Var& C) {
+ScanVars scan_vars(const ScanSizes& n, const Var& x, const Var& B, const Var& C) {
   ScanVars vars;
   vars.x = x;
   vars.B = B;
@@ -57,7 +57,7 @@ ScanVars scan_vars(const Sizes& n, const Var& x, const Var& B, const Var& C) {
   return vars;
 }
 
-OpCase selective(const Sizes& n) {
+OpCase selective(const ScanSizes& n) {
   OpCase c;
   c.name = name_of("ssd_scan", n);
   c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.width}},
@@ -82,7 +82,7 @@ OpCase selective(const Sizes& n) {
 }
 
 /// h = exp(log_decay) (h + lag x' B'^T) + dt x B^T, where x' and B' belong to the token before; y = h C + D x.
-Values naive_trapezoid(const Sizes& n, std::span<const Values> in) {
+Values naive_trapezoid(const ScanSizes& n, std::span<const Values> in) {
   const Values &x = in[0], &B = in[1], &C = in[2], &dt = in[3], &log_decay = in[4], &lag = in[5], &D = in[6];
   Values y(x.size());
   const auto input = [&](std::int64_t row, std::int64_t head, std::int64_t p, std::int64_t s) {
@@ -111,7 +111,7 @@ Values naive_trapezoid(const Sizes& n, std::span<const Values> in) {
   return y;
 }
 
-OpCase trapezoid(const Sizes& n) {
+OpCase trapezoid(const ScanSizes& n) {
   OpCase c;
   c.name = name_of("ssd_scan_trapezoid", n);
   c.inputs = {{"x", {n.batch, n.tokens, n.heads, n.width}},
@@ -136,7 +136,7 @@ OpCase trapezoid(const Sizes& n) {
 }
 
 /// x, B, C and dt are columns of one wider tensor, as in mamba2.
-OpCase strided(const Sizes& n) {
+OpCase strided(const ScanSizes& n) {
   const std::int64_t x = n.heads * n.width, shared = n.groups * n.states, wide = x + 2 * shared + n.heads;
   OpCase c;
   c.name = name_of("ssd_scan_of_columns", n);
@@ -166,7 +166,7 @@ OpCase strided(const Sizes& n) {
 }
 
 /// No decay, no steps: y_t = sum_{s <= t} (C_t . B_s) x_s.
-OpCase linear_attention(const Sizes& n, bool same_keys_and_queries) {
+OpCase linear_attention(const ScanSizes& n, bool same_keys_and_queries) {
   OpCase c;
   c.name = name_of(same_keys_and_queries ? "linear_attention_to_itself" : "linear_attention", n);
   c.inputs = {{"v", {n.batch, n.tokens, n.heads, n.width}}, {"k", {n.batch, n.tokens, n.heads, n.states}}};
@@ -245,18 +245,20 @@ OpCase channels(const ChannelSizes& n, bool of_columns) {
 }  // namespace
 
 void add_scan_cases(std::vector<OpCase>& cases) {
-  for (const Sizes& n : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 2, 7}, Sizes{1, 101, 2, 17, 1, 16},
-                         Sizes{2, 65, 2, 32, 1, 3}, Sizes{3, 32, 2, 63, 2, 1}, Sizes{2, 257, 6, 17, 2, 33},
-                         Sizes{1, 1000, 3, 65, 1, 37}, Sizes{1, 2048, 3, 63, 1, 15}, Sizes{400, 17, 4, 3, 1, 2},
-                         Sizes{60, 33, 2, 64, 1, 16}, Sizes{1, 257, 4, 33, 2, 128}, Sizes{2, 260, 2, 8, 1, 66}})
+  for (const ScanSizes& n :
+       {ScanSizes{1, 1, 1, 1, 1, 1}, ScanSizes{2, 37, 4, 5, 2, 7}, ScanSizes{1, 101, 2, 17, 1, 16},
+        ScanSizes{2, 65, 2, 32, 1, 3}, ScanSizes{3, 32, 2, 63, 2, 1}, ScanSizes{2, 257, 6, 17, 2, 33},
+        ScanSizes{1, 1000, 3, 65, 1, 37}, ScanSizes{1, 2048, 3, 63, 1, 15}, ScanSizes{400, 17, 4, 3, 1, 2},
+        ScanSizes{60, 33, 2, 64, 1, 16}, ScanSizes{1, 257, 4, 33, 2, 128}, ScanSizes{2, 260, 2, 8, 1, 66}})
     cases.push_back(selective(n));
   cases.push_back(strided({2, 37, 4, 3, 2, 5}));
   cases.push_back(strided({1, 257, 4, 33, 2, 5}));
   cases.push_back(strided({1, 257, 4, 64, 1, 16}));
   cases.push_back(strided({1, 300, 4, 16, 2, 96}));
-  for (const Sizes& n : {Sizes{1, 1, 1, 1, 1, 1}, Sizes{2, 37, 4, 5, 4, 7}, Sizes{1, 101, 2, 17, 1, 33},
-                         Sizes{2, 65, 2, 33, 2, 65}, Sizes{3, 16, 2, 63, 2, 1}, Sizes{1, 257, 3, 33, 3, 64},
-                         Sizes{1, 1000, 5, 7, 1, 31}, Sizes{2, 64, 3, 100, 3, 40}, Sizes{1, 300, 3, 20, 3, 128}})
+  for (const ScanSizes& n :
+       {ScanSizes{1, 1, 1, 1, 1, 1}, ScanSizes{2, 37, 4, 5, 4, 7}, ScanSizes{1, 101, 2, 17, 1, 33},
+        ScanSizes{2, 65, 2, 33, 2, 65}, ScanSizes{3, 16, 2, 63, 2, 1}, ScanSizes{1, 257, 3, 33, 3, 64},
+        ScanSizes{1, 1000, 5, 7, 1, 31}, ScanSizes{2, 64, 3, 100, 3, 40}, ScanSizes{1, 300, 3, 20, 3, 128}})
     cases.push_back(trapezoid(n));
   for (const ChannelSizes& n : {ChannelSizes{1, 1, 1, 1}, ChannelSizes{2, 37, 5, 7}, ChannelSizes{1, 101, 37, 16},
                                 ChannelSizes{3, 33, 9, 65}, ChannelSizes{1, 300, 65, 8}, ChannelSizes{1, 5, 3, 256}})

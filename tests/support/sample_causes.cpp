@@ -2,7 +2,6 @@
 #include "tests/support/sample_causes.h"
 
 #include <cmath>
-#include <limits>
 
 #include "core/engine/analyses/forces/forces_view.h"
 #include "core/engine/observation/causes_view.h"
@@ -10,8 +9,6 @@
 namespace afterglow::samples {
 
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 PairView pair_of(const Observation& o) {
   PairView pair;
@@ -50,15 +47,15 @@ std::shared_ptr<PatchView> patch_of(const Observation& o) {
   for (std::size_t row = 0; row < view->rows.size(); ++row) {
     for (int t = 0; t < view->tokens; ++t) {
       const double share = std::exp(-0.5 * std::abs(t - 4)) * std::cos(static_cast<double>(row));
-      view->attributed.push_back(view->rows[row].group == PatchGroup::memory ? nan : share);
-      view->exact.push_back((t + static_cast<int>(row)) % 3 == 0 ? nan : 0.9 * share);
+      view->attributed.push_back(view->rows[row].group == PatchGroup::memory ? NAN : share);
+      view->exact.push_back((t + static_cast<int>(row)) % 3 == 0 ? NAN : 0.9 * share);
       view->exact_cells += std::isfinite(view->exact.back()) ? 1 : 0;
     }
   }
   for (const LayerSummary& layer : o.model.layers) view->parts.push_back(layer.label);
   const std::size_t count = view->parts.size();
   for (std::size_t i = 0; i < count * count; ++i)
-    view->paths.push_back(i / count < i % count ? std::sin(static_cast<double>(i)) : nan);
+    view->paths.push_back(i / count < i % count ? std::sin(static_cast<double>(i)) : NAN);
   return view;
 }
 
@@ -106,7 +103,7 @@ std::shared_ptr<ReadoutView> readout_of(const Observation& o) {
   view->choices = 8;
   for (std::size_t key = 0; key < 2; ++key) {
     for (std::size_t t = 0; t < view->tokens.size(); ++t)
-      view->accuracy.push_back(t + 4 > view->tokens.size() ? nan : t < 2 + 2 * key ? 0.125 : 0.97);
+      view->accuracy.push_back(t + 4 > view->tokens.size() ? NAN : t < 2 + 2 * key ? 0.125 : 0.97);
   }
   view->shuffled.assign(view->tokens.size(), 0.125);
   return view;

@@ -9,7 +9,7 @@
 namespace afterglow {
 namespace {
 
-class ArenaTest : public testing::Test {
+class ArenaTest : public ::testing::Test {
  protected:
   /// One step's tensors; their addresses.
   std::vector<void*> step(int tensors, std::int64_t elements) {

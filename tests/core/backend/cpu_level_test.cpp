@@ -8,8 +8,8 @@
 namespace afterglow {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 /// The name of what is chosen on a processor that runs the first `supported` of three levels.
 std::string chosen(int supported, std::string_view wanted = "") {

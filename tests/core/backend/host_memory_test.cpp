@@ -26,7 +26,7 @@ TEST(HostMemory, KnowsTheMachineAndTheProcessLimit) {
   const HostMemory none = free_host_memory();
   ::setrlimit(RLIMIT_AS, &old);
   EXPECT_EQ(none.free_bytes, 0u);
-  EXPECT_THAT(none.limit, testing::HasSubstr("ulimit -v"));
+  EXPECT_THAT(none.limit, ::testing::HasSubstr("ulimit -v"));
 }
 
 TEST(HostMemory, EveryControlGroupAboveTheProcessMayHaveTheTightestLimit) {
@@ -68,7 +68,7 @@ TEST(HostMemory, ARequestThatIsTooLargeIsToldWithItsNumbers) {
     FAIL() << "a petabyte was granted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::out_of_memory);
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("are needed"), testing::HasSubstr("are free")));
+    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("are needed"), ::testing::HasSubstr("are free")));
   }
   EXPECT_EQ(backend->held_bytes(), 0u);
 }

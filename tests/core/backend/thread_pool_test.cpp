@@ -14,7 +14,7 @@
 namespace afterglow {
 namespace {
 
-class ThreadPoolTest : public testing::TestWithParam<int> {};
+class ThreadPoolTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(ThreadPoolTest, RunsEveryPieceOnce) {
   ThreadPool pool(GetParam());
@@ -35,7 +35,7 @@ TEST_P(ThreadPoolTest, CutsRangesAtTheSamePlaces) {
       EXPECT_LE(end - begin, 25);
       for (std::int64_t i = begin; i < end; ++i) ++covered[i];
     });
-    EXPECT_THAT(covered, testing::Each(1));
+    EXPECT_THAT(covered, ::testing::Each(1));
   }
 }
 
@@ -80,7 +80,7 @@ TEST_P(ThreadPoolTest, AnExceptionLeavesWhenNobodyWorksAnyMore) {
   EXPECT_EQ(calls, 9) << "the pool goes on";
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, ::testing::Values(1, 2, 3, 8));
 
 /// New threads ask for a stack of this size [bytes].
 class ThreadStackSize {

@@ -10,10 +10,7 @@
 namespace afterglow {
 namespace {
 
-using testing::ElementsAre;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+using ::testing::ElementsAre;
 
 Extent extent_of(std::vector<double> numbers) {
   Extent extent;
@@ -31,7 +28,7 @@ std::vector<std::string> labels(const Axis& axis, Range range, int most) {
 
 TEST(FittedRange, SurvivesEverything) {
   const std::vector<std::vector<double>> awkward = {{},
-                                                    {nan, infinity, -infinity},
+                                                    {NAN, INFINITY, -INFINITY},
                                                     {5},
                                                     {0},
                                                     {-3, -3},
@@ -43,7 +40,7 @@ TEST(FittedRange, SurvivesEverything) {
                                                     {1, 1 + 1e-16},
                                                     {1e15, 1e15 + 1},
                                                     {0, 1e-9},
-                                                    {nan, 4},
+                                                    {NAN, 4},
                                                     {1e-300, 1e9},
                                                     {-7},
                                                     {1.7e308, 1.7e308}};
@@ -52,7 +49,7 @@ TEST(FittedRange, SurvivesEverything) {
       for (const RangeFit fit : {RangeFit::tight, RangeFit::padded, RangeFit::nice}) {
         const Range r = fitted_range(extent_of(numbers), scale, fit);
         ASSERT_TRUE(std::isfinite(r.low) && std::isfinite(r.high) && r.low < r.high)
-            << testing::PrintToString(numbers) << " scale " << static_cast<int>(scale) << " gives " << r.low << ", "
+            << ::testing::PrintToString(numbers) << " scale " << static_cast<int>(scale) << " gives " << r.low << ", "
             << r.high;
         ASSERT_TRUE(scale != Scale::log || r.low > 0);
         const AxisTransform transform(scale, r, 10, 110, 1e-3);
@@ -61,7 +58,7 @@ TEST(FittedRange, SurvivesEverything) {
         const auto ticks = choose_ticks({.scale = scale}, transform, 6);
         ASSERT_LE(ticks.size(), 220u);
         std::set<std::string> seen;
-        double last = -infinity;
+        double last = -INFINITY;
         for (const Tick& tick : ticks) {
           ASSERT_GE(tick.at, last);
           last = tick.at;
@@ -96,7 +93,7 @@ TEST(FittedRange, LogLeavesOutWhatHasNoPlace) {
 TEST(UsableRange, RepairsWhatWasAsked) {
   const Range fallback{1, 2};
   EXPECT_EQ(usable_range({9, 3}, Scale::linear, fallback), (Range{3, 9}));
-  EXPECT_EQ(usable_range({nan, 9}, Scale::linear, fallback), (Range{1, 9}));
+  EXPECT_EQ(usable_range({NAN, 9}, Scale::linear, fallback), (Range{1, 9}));
   EXPECT_EQ(usable_range({-4, 100}, Scale::log, fallback), (Range{1, 100}));
   EXPECT_EQ(usable_range({-4, -2}, Scale::log, fallback), fallback);
   const Range point = usable_range({5, 5}, Scale::linear, fallback);
@@ -109,7 +106,7 @@ TEST(AxisTransform, GoesBothWays) {
     for (const double v : {0.02, 0.5, 3.0, 99.0, 700.0}) EXPECT_NEAR(t.to_data(t.to_canvas(v)), v, 1e-10 * v);
     EXPECT_GT(t.to_canvas(1), t.to_canvas(2));
   }
-  EXPECT_EQ(AxisTransform(Scale::log, {1, 10}, 0, 1).to_canvas(0), -infinity);
+  EXPECT_EQ(AxisTransform(Scale::log, {1, 10}, 0, 1).to_canvas(0), -INFINITY);
 }
 
 TEST(AxisTransform, HoldsTheWholeRangeOfDoubles) {
@@ -145,7 +142,7 @@ TEST(Ticks, ShowDecades) {
   EXPECT_THAT(labels(axis, {2e5, 2e6}, 6), ElementsAre("0.2M", "0.5M", "1M", "2M")) << "all in one unit";
   EXPECT_THAT(labels(axis, {2e3, 2e4}, 6), ElementsAre("2k", "5k", "10k", "20k"));
   EXPECT_THAT(labels(axis, {0.005, 0.05}, 6), ElementsAre("0.005", "0.01", "0.02", "0.05"));
-  EXPECT_THAT(labels({.scale = Scale::symlog}, {-100, 100}, 9), testing::Contains("0"));
+  EXPECT_THAT(labels({.scale = Scale::symlog}, {-100, 100}, 9), ::testing::Contains("0"));
 }
 
 TEST(Ticks, HaveAtLeastTwoNumbers) {
@@ -188,8 +185,8 @@ TEST(NumberText, IsForReading) {
   EXPECT_EQ(number_text(1e-5, 2), "1.0e\u22125");
   EXPECT_EQ(number_text(9.9999e-5, 2), "1.0e\u22124");
   EXPECT_EQ(number_text(2.5e9, 3), "2.5e9");
-  EXPECT_EQ(number_text(nan), "NaN");
-  EXPECT_EQ(number_text(-infinity), "\u2212∞");
+  EXPECT_EQ(number_text(NAN), "NaN");
+  EXPECT_EQ(number_text(-INFINITY), "\u2212∞");
   EXPECT_EQ(number_text(0.0), "0");
   EXPECT_FALSE(number_text(5e-324).empty());
 }

@@ -3,15 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "tests/core/figure/example_figures.h"
 
 namespace afterglow {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 Figure with(std::vector<Series> series) {
   Figure figure;
@@ -22,8 +17,8 @@ Figure with(std::vector<Series> series) {
 }
 
 TEST(Csv, IsWideForLinesThatShareTheirX) {
-  const Figure f = with({Line{.name = "a", .curve = {{0, 1}, {0.1, nan}, {}}},
-                         Line{.name = "b", .curve = {{0, 1}, {infinity, -infinity}, {}}}});
+  const Figure f = with({Line{.name = "a", .curve = {{0, 1}, {0.1, NAN}, {}}},
+                         Line{.name = "b", .curve = {{0, 1}, {INFINITY, -INFINITY}, {}}}});
   EXPECT_EQ(csv_text(f), "step,a [nats],b [nats]\r\n0,0.1,inf\r\n1,nan,-inf\r\n");
 }
 
@@ -39,7 +34,7 @@ TEST(Csv, IsLongWhereXTurnsBack) {
 }
 
 TEST(Csv, TellsBarsBeforeAndAfter) {
-  const Figure f = with({Bars{.name = "energy", .bars = {{0, 1, 2, 0}, {1, 3, nan, 0}}}});
+  const Figure f = with({Bars{.name = "energy", .bars = {{0, 1, 2, 0}, {1, 3, NAN, 0}}}});
   EXPECT_EQ(csv_text(f), "step,energy [nats],energy (before) [nats]\r\n0,1,2\r\n1,3,nan\r\n");
 }
 
@@ -51,7 +46,7 @@ TEST(Csv, HoldsDotsAndTrails) {
 }
 
 TEST(Csv, IsAMatrixForAHeatMap) {
-  Figure f = with({HeatMap{.rows = 2, .cols = 2, .cells = {1, 2, nan, 4}, .row_labels = {"r,0", "r\"1"}}});
+  Figure f = with({HeatMap{.rows = 2, .cols = 2, .cells = {1, 2, NAN, 4}, .row_labels = {"r,0", "r\"1"}}});
   EXPECT_EQ(csv_text(f), "loss [nats] \\ step,0,1\r\n\"r,0\",1,2\r\n\"r\"\"1\",nan,4\r\n");
 }
 

@@ -10,9 +10,6 @@
 namespace afterglow {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 struct Data {
   std::vector<double> x, y;
 };
@@ -30,14 +27,14 @@ AxisTransform x_axis(double high) { return AxisTransform(Scale::linear, {0, high
 AxisTransform y_axis() { return AxisTransform(Scale::linear, {-2, 2}, 500, 0); }
 
 double highest_near(const CanvasCurve& curve, double x) {
-  double best = infinity;  // canvas y grows downwards
+  double best = INFINITY;  // canvas y grows downwards
   for (const Point p : curve.points) {
     if (std::abs(p.x - x) <= 1.5) best = std::min(best, p.y);
   }
   return best;
 }
 
-class Spikes : public testing::TestWithParam<std::size_t> {};
+class Spikes : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(Spikes, AllSurvive) {
   const std::size_t n = GetParam();
@@ -56,7 +53,7 @@ TEST_P(Spikes, AllSurvive) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Lengths, Spikes, testing::Values(37, 101, 1024, 5000, 99991, 1000000));
+INSTANTIATE_TEST_SUITE_P(Lengths, Spikes, ::testing::Values(37, 101, 1024, 5000, 99991, 1000000));
 
 TEST(ThinnedCurve, KeepsShortCurvesAsTheyAre) {
   const std::vector<double> x = {0, 10, 20, 30}, y = {0, 1, -1, 0.5};
@@ -71,8 +68,8 @@ TEST(ThinnedCurve, KeepsShortCurvesAsTheyAre) {
 TEST(ThinnedCurve, PyramidAndArraysGiveTheSamePicture) {
   Data d = smooth(20000);
   for (std::size_t i = 0; i < d.y.size(); ++i) d.y[i] += 0.3 * std::sin(static_cast<double>(i * i % 1009));
-  d.y[777] = nan;
-  d.y[15000] = -infinity;
+  d.y[777] = NAN;
+  d.y[15000] = -INFINITY;
   const auto pyramid = std::make_shared<CurvePyramid>(d.x, d.y);
   for (const Range range : {Range{0, 20000}, Range{700, 900}, Range{14990, 15010.5}, Range{-500, 40}}) {
     const AxisTransform x(Scale::linear, range, 0, 640);
@@ -89,7 +86,7 @@ TEST(ThinnedCurve, PyramidAndArraysGiveTheSamePicture) {
 }
 
 TEST(ThinnedCurve, MarksFlawsAndLeavesGaps) {
-  const std::vector<double> x = {0, 10, 20, 30, 40, 50, 60, 70}, y = {0, 1, nan, 1, infinity, 0, -infinity, 1};
+  const std::vector<double> x = {0, 10, 20, 30, 40, 50, 60, 70}, y = {0, 1, NAN, 1, INFINITY, 0, -INFINITY, 1};
   const CanvasCurve curve = thinned_curve(CurveView(x, y), x_axis(70), y_axis(), 1);
   ASSERT_EQ(curve.flaws.size(), 3u);
   EXPECT_EQ(curve.flaws[0].flaw, Flaw::not_a_number);
@@ -105,7 +102,7 @@ TEST(ThinnedCurve, MarksFlawsAndLeavesGaps) {
 
 TEST(ThinnedCurve, MarksAFlawAmongAMillion) {
   Data d = smooth(1000000);
-  d.y[512345] = nan;
+  d.y[512345] = NAN;
   const CanvasCurve curve =
       thinned_curve(CurveView({.pyramid = std::make_shared<CurvePyramid>(d.x, d.y)}), x_axis(999999), y_axis(), 1);
   ASSERT_EQ(curve.flaws.size(), 1u);
@@ -152,7 +149,7 @@ TEST(ThinnedCurve, DrawsCurvesThatTurnBack) {
 
 TEST(ThinnedCurve, TakesEmptyAndBrokenCurves) {
   EXPECT_TRUE(thinned_curve(CurveView(Curve{}), x_axis(1), y_axis(), 1).points.empty());
-  const std::vector<double> x = {nan, nan}, y = {1, 2}, shorter = {1};
+  const std::vector<double> x = {NAN, NAN}, y = {1, 2}, shorter = {1};
   EXPECT_EQ(thinned_curve(CurveView(x, y), x_axis(1), y_axis(), 1).pieces(), 0u);
   EXPECT_EQ(CurveView(shorter, y).size(), 1u);
 }
@@ -161,8 +158,8 @@ TEST(CurvePyramid, SummariesMatchALook) {
   Data d = smooth(5000);
   for (std::size_t i = 0; i < d.y.size(); ++i)
     d.y[i] = std::sin(static_cast<double>(i) * 0.37) * std::cos(static_cast<double>(i) * 0.0101);
-  d.y[1500] = nan;
-  d.y[4999] = infinity;
+  d.y[1500] = NAN;
+  d.y[4999] = INFINITY;
   const CurvePyramid pyramid(d.x, d.y);
   for (const auto& [first, last] : {std::pair<std::size_t, std::size_t>{0, 5000},
                                     {0, 1},
@@ -201,7 +198,7 @@ TEST(CurvePyramid, KnowsWhenXTurnsBack) {
   p.append(0.5, 0);
   EXPECT_FALSE(p.is_sorted());
   CurvePyramid q;
-  q.append(nan, 0);
+  q.append(NAN, 0);
   EXPECT_FALSE(q.is_sorted());
 }
 

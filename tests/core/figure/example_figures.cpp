@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace afterglow {
 namespace {
@@ -19,9 +18,6 @@ class Noise {
  private:
   long long state_ = 7;
 };
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Figure titled(const char* id, const char* title, const char* subtitle) {
   Figure figure;
@@ -146,7 +142,7 @@ Figure heat_figure() {
     for (int j = 0; j < 34; ++j) {
       double v = std::exp(-(i - j) * 0.25) * 0.35 + noise.next() * 0.05;
       if (j < 9 && j % 2 == 1 && i > 26 && (i * 3 + j) % 8 < 2) v = 0.95;
-      cells.push_back(j <= i ? v : nan);
+      cells.push_back(j <= i ? v : NAN);
     }
   }
   map.cells = cells;
@@ -166,7 +162,7 @@ Figure diverging_figure() {
               .row_labels = {"h 1", "h 2", "h 3", "h 4"}};
   std::vector<double> cells;
   for (int i = 0; i < 32; ++i) cells.push_back(1.4 * std::sin(0.7 * i) * std::exp(-0.02 * i));
-  cells[9] = nan;
+  cells[9] = NAN;
   map.cells = cells;
   f.series.push_back(map);
   return f;
@@ -215,9 +211,9 @@ Figure flawed_figure() {
     x.push_back(i);
     y.push_back(2 + std::exp(-i / 30.0) + 0.1 * std::sin(i));
   }
-  y[30] = y[79] = y[81] = nan;
-  y[60] = infinity;
-  y[90] = -infinity;
+  y[30] = y[79] = y[81] = NAN;
+  y[60] = INFINITY;
+  y[90] = -INFINITY;
   f.series.push_back(Line{.name = "loss", .curve = {x, y, {}}, .ink = 2});
   return f;
 }
@@ -245,9 +241,9 @@ void add_awkward_lines(std::vector<Figure>& out) {
   };
   out.push_back(bare("no-line", line({}, {})));
   out.push_back(bare("one-point", line({3}, {4})));
-  out.push_back(bare("all-nan", line({1, 2, 3}, {nan, nan, nan})));
-  out.push_back(bare("nan-x", line({nan, 2, infinity}, {1, 2, 3})));
-  out.push_back(bare("infinities", line({1, 2, 3, 4}, {infinity, 1, -infinity, 2})));
+  out.push_back(bare("all-nan", line({1, 2, 3}, {NAN, NAN, NAN})));
+  out.push_back(bare("nan-x", line({NAN, 2, INFINITY}, {1, 2, 3})));
+  out.push_back(bare("infinities", line({1, 2, 3, 4}, {INFINITY, 1, -INFINITY, 2})));
   out.push_back(bare("huge", line({-1e308, 0, 1e308}, {1e308, -1e308, 5})));
   out.push_back(bare("tiny", line({0, 1e-320, 2e-320}, {1e-310, 2e-310, -1e-310})));
   out.push_back(bare("constant", line({1, 1, 1}, {2, 2, 2})));
@@ -260,21 +256,21 @@ void add_awkward_dots(std::vector<Figure>& out) {
   out.push_back(bare("no-dots", dots));
   dots.points = {{.x = 1, .y = 1}};
   out.push_back(bare("one-dot", dots));
-  dots.points = {{.x = nan, .y = 1},
-                 {.x = 1, .y = infinity, .radius = nan},
+  dots.points = {{.x = NAN, .y = 1},
+                 {.x = 1, .y = INFINITY, .radius = NAN},
                  {.x = 1e300, .y = -1e300, .radius = -4, .label = "far"}};
-  dots.trails = {{{1, 2}, {3}}, {{}, {}}, {{nan, 1, 2}, {1, infinity, 3}}};
+  dots.trails = {{{1, 2}, {3}}, {{}, {}}, {{NAN, 1, 2}, {1, INFINITY, 3}}};
   out.push_back(bare("bad-dots", dots));
   out.back().equal_aspect = true;
-  out.back().reference_circles = {{0, 0, nan}, {nan, 0, 1}, {0, 0, 1e300}, {0, 0, 0}, {5, 5, -1}};
+  out.back().reference_circles = {{0, 0, NAN}, {NAN, 0, 1}, {0, 0, 1e300}, {0, 0, 0}, {5, 5, -1}};
 }
 
 void add_awkward_bars(std::vector<Figure>& out) {
   Bars bars{.name = "bars"};
   out.push_back(bare("no-bars", bars));
-  bars.bars = {{2, 3, nan, 1}};
+  bars.bars = {{2, 3, NAN, 1}};
   out.push_back(bare("one-bar", bars));
-  bars.bars = {{0, nan, 1, 0}, {1, infinity, -infinity, 1}, {1, -2, 1e300, 2}, {nan, 1, 1, 3}, {1e300, -1e300, 0, 4}};
+  bars.bars = {{0, NAN, 1, 0}, {1, INFINITY, -INFINITY, 1}, {1, -2, 1e300, 2}, {NAN, 1, 1, 3}, {1e300, -1e300, 0, 4}};
   out.push_back(bare("bad-bars", bars));
 }
 
@@ -287,7 +283,7 @@ void add_awkward_maps(std::vector<Figure>& out) {
   out.push_back(bare("negative-size", map(-3, 4, {1, 2})));
   out.push_back(bare("too-few-cells", map(3, 3, {1, 2})));
   out.push_back(bare("enormous-promise", map(2000000000, 2000000000, {1, 2})));
-  out.push_back(bare("nan-cells", map(2, 2, {nan, infinity, -infinity, nan})));
+  out.push_back(bare("nan-cells", map(2, 2, {NAN, INFINITY, -INFINITY, NAN})));
   out.push_back(bare("huge-cells", map(2, 2, {1e308, -1e308, 0, 1})));
   HeatMap named = map(2, 2, {1, 2, 3, 4});
   named.row_labels = {std::string(300, 'W'), ""};
@@ -308,9 +304,9 @@ std::vector<Figure> awkward_figures() {
     for (const Scale scale : {Scale::log, Scale::symlog}) {
       out.push_back(out[i]);
       out.back().x.scale = out.back().y.scale = scale;
-      out.back().reference_lines = {{.at = 0, .label = "zero"}, {Orientation::vertical, nan, "nowhere"}};
-      out.back().events = {{infinity, "never"}, {1, std::string(400, 'm')}};
-      out.back().text_labels = {{1, 1, "here"}, {nan, 1, "nowhere"}};
+      out.back().reference_lines = {{.at = 0, .label = "zero"}, {Orientation::vertical, NAN, "nowhere"}};
+      out.back().events = {{INFINITY, "never"}, {1, std::string(400, 'm')}};
+      out.back().text_labels = {{1, 1, "here"}, {NAN, 1, "nowhere"}};
     }
   }
   return out;

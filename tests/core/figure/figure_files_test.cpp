@@ -21,13 +21,13 @@ namespace afterglow {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class FigureFiles : public testing::Test {
+class FigureFiles : public ::testing::Test {
  protected:
   void SetUp() override {
     folder_ = build_folder() / ("figure_files_test_" + std::to_string(::getpid()) + "_" +
-                                testing::UnitTest::GetInstance()->current_test_info()->name());
+                                ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

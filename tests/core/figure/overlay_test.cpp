@@ -15,8 +15,8 @@
 namespace afterglow {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Figure figure_with(Series series) {
   Figure figure{.id = "loss", .title = "Loss", .subtitle = "tiny", .x = {"step"}, .y = {"loss"}};

@@ -10,8 +10,8 @@
 namespace afterglow {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Figure curve_figure(const std::vector<double>& y) {
   std::vector<double> x;
@@ -60,7 +60,7 @@ TEST(Summary, AJumpIsToldWhereMostOfTheChangeIs) {
 
 TEST(Summary, ExtremesInsideAreToldAndOthersNot) {
   EXPECT_THAT(summary_of(curve_figure({1, 9, 0.2, 8})),
-              testing::AllOf(HasSubstr("lowest 0.2 at 2"), HasSubstr("highest 9 at 1")));
+              ::testing::AllOf(HasSubstr("lowest 0.2 at 2"), HasSubstr("highest 9 at 1")));
   EXPECT_THAT(summary_of(curve_figure({1, 2, 3})), Not(HasSubstr("highest")));
 }
 
@@ -68,10 +68,10 @@ TEST(Summary, TheHeadSaysWhatOfWhatAndWhen) {
   Figure figure = curve_figure({1, 2});
   figure.heading = "Training · Loss · tiny · step 428";
   figure.subtitle = "smoothed";
-  EXPECT_THAT(summary_of(figure), testing::StartsWith("Training, Loss, tiny, step 428, smoothed. Over"));
+  EXPECT_THAT(summary_of(figure), ::testing::StartsWith("Training, Loss, tiny, step 428, smoothed. Over"));
   figure.heading = "Token weights · layer 1 ska, head 0 · step 428";
   figure.subtitle = "1 ska · head 0 · w v";
-  EXPECT_THAT(summary_of(figure), testing::StartsWith("Token weights, layer 1 ska, head 0, step 428, w v. Over"))
+  EXPECT_THAT(summary_of(figure), ::testing::StartsWith("Token weights, layer 1 ska, head 0, step 428, w v. Over"))
       << "nothing is said twice";
 }
 
@@ -79,7 +79,7 @@ TEST(Summary, LinesAcrossAndEventsAreNamed) {
   Figure figure = curve_figure({1, 2});
   figure.reference_lines = {{Orientation::horizontal, 256, "1/u bf16"}, {Orientation::vertical, 1, ""}};
   figure.events = {{1, "rate 3e−4 → 1e−3"}};
-  EXPECT_THAT(summary_of(figure), testing::EndsWith(" Marked: 1/u bf16 at 256; rate 3e−4 → 1e−3 at step 1."));
+  EXPECT_THAT(summary_of(figure), ::testing::EndsWith(" Marked: 1/u bf16 at 256; rate 3e−4 → 1e−3 at step 1."));
 }
 
 TEST(Summary, WhatIsNotFiniteIsCounted) {
@@ -102,8 +102,9 @@ TEST(Summary, BarsDotsAndMaps) {
             "Answer. modes: 2 dots, Re λ from −0.5 to 0.5, Im λ from 0 to 0.25; the highest at 0.5.");
   std::get<Scatter>(figure.series[0]).points.push_back({.x = 0.9, .y = 0.9, .ring = true, .id = "mode 3"});
   figure.reference_circles = {{.radius = 1}, {.radius = 0.5}};
-  EXPECT_THAT(summary_of(figure), testing::EndsWith("; 1 outside the circle, the farthest 1.27 from its middle; chosen "
-                                                    "mode 3 at 0.9, 0.9."));
+  EXPECT_THAT(summary_of(figure),
+              ::testing::EndsWith("; 1 outside the circle, the farthest 1.27 from its middle; chosen "
+                                  "mode 3 at 0.9, 0.9."));
   figure.reference_circles.clear();
   figure.series.clear();
   HeatMap map;
@@ -128,7 +129,8 @@ TEST(Summary, QuietLinesAndTheNinthSeriesAreNotDescribed) {
   std::get<Line>(figure.series[0]).is_quiet = true;
   EXPECT_EQ(summary_of(figure), "Loss, tiny.");
   for (int i = 0; i < 10; ++i) figure.series.emplace_back(Line{"line " + std::to_string(i), {{0.0, 1.0}, {1.0, 2.0}}});
-  EXPECT_THAT(summary_of(figure), testing::AllOf(HasSubstr("line 7"), Not(HasSubstr("line 8")), HasSubstr("2 more.")));
+  EXPECT_THAT(summary_of(figure),
+              ::testing::AllOf(HasSubstr("line 7"), Not(HasSubstr("line 8")), HasSubstr("2 more.")));
   EXPECT_EQ(summary_of(Figure{.title = "Empty"}), "Empty. Nothing is shown yet.");
 }
 

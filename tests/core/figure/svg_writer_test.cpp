@@ -17,7 +17,7 @@
 namespace afterglow {
 namespace {
 
-using testing::Contains;
+using ::testing::Contains;
 
 std::string svg_of(const Figure& figure) { return svg_text(figure, page_size(SizePreset::one_column, figure)); }
 

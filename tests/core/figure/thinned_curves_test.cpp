@@ -10,15 +10,13 @@
 namespace afterglow {
 namespace {
 
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 double value_at(std::size_t i) {
-  if (i % 7919 == 4000) return nan;
+  if (i % 7919 == 4000) return NAN;
   return std::sin(1e-3 * static_cast<double>(i)) + 0.2 * std::sin(static_cast<double>(i * i % 1013));
 }
 
 AxisTransform x_axis(double low, double high) { return AxisTransform(Scale::linear, {low, high}, 0, 800); }
-AxisTransform y_axis(Scale scale = Scale::linear) {
+AxisTransform height_axis(Scale scale = Scale::linear) {
   return AxisTransform(scale, scale == Scale::log ? Range{0.01, 2} : Range{-2, 2}, 300, 0);
 }
 
@@ -48,7 +46,7 @@ TEST(ThinnedCurves, AGrowingCurveLooksAsIfDrawnAfresh) {
   for (std::size_t size = 0; size < 60'000; size += 137 + size / 9) {
     grown.grow(size);
     const Curve curve = grown.published();
-    const AxisTransform x = x_axis(0, size < 20'000 ? 20'000 : 100'000), y = y_axis();
+    const AxisTransform x = x_axis(0, size < 20'000 ? 20'000 : 100'000), y = height_axis();
     kept.begin_drawing();
     expect_same(*kept.get(0, curve, x, y, 1), thinned_curve(CurveView(curve), x, y, 1));
   }
@@ -63,7 +61,7 @@ TEST(ThinnedCurves, ZoomScaleAndOtherDataAreSeen) {
     for (const double high : {30'000.0, 500.0, 30'000.0}) {
       for (const Scale scale : {Scale::linear, Scale::log}) {
         kept.begin_drawing();
-        const AxisTransform x = x_axis(100, high), y = y_axis(scale);
+        const AxisTransform x = x_axis(100, high), y = height_axis(scale);
         expect_same(*kept.get(0, curve, x, y, 1), thinned_curve(CurveView(curve), x, y, 1));
         expect_same(*kept.get(0, curve, x, y, 0.5), thinned_curve(CurveView(curve), x, y, 0.5));
       }
@@ -76,7 +74,7 @@ TEST(ThinnedCurves, ARewoundCurveIsAnotherOne) {
   Grown before, after;
   before.grow(40'000);
   after.grow(25'000);
-  const AxisTransform x = x_axis(0, 50'000), y = y_axis();
+  const AxisTransform x = x_axis(0, 50'000), y = height_axis();
   for (const Grown* grown : {&before, &after}) {
     kept.begin_drawing();
     const Curve curve = grown->published();
@@ -90,9 +88,9 @@ TEST(ThinnedCurves, AreTheSameObjectWhileNothingChanges) {
   grown.grow(5000);
   const Curve curve = grown.published();
   kept.begin_drawing();
-  const auto first = kept.get(0, curve, x_axis(0, 5000), y_axis(), 1);
+  const auto first = kept.get(0, curve, x_axis(0, 5000), height_axis(), 1);
   kept.begin_drawing();
-  EXPECT_EQ(kept.get(0, curve, x_axis(0, 5000), y_axis(), 1), first);
+  EXPECT_EQ(kept.get(0, curve, x_axis(0, 5000), height_axis(), 1), first);
 }
 
 TEST(ThinnedCurves, ForgetWhatIsNoLongerDrawn) {
@@ -101,7 +99,7 @@ TEST(ThinnedCurves, ForgetWhatIsNoLongerDrawn) {
   for (std::size_t size = 1000; size < 50'000; size += 500) {
     grown.grow(size);
     kept.begin_drawing();
-    kept.get(0, grown.published(), x_axis(0, static_cast<double>(size)), y_axis(), 1);
+    kept.get(0, grown.published(), x_axis(0, static_cast<double>(size)), height_axis(), 1);
     EXPECT_LE(kept.size(), 2u);
   }
   kept.begin_drawing();

@@ -20,10 +20,10 @@ namespace afterglow {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::UnorderedElementsAre;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class AtomicFile : public TemporaryFolder {};
 
@@ -111,7 +111,7 @@ TEST_F(AtomicFile, FoldersAndEmptyNamesAreRefused) {
 TEST_F(AtomicFile, ReadOnlyFolderKeepsTheOldFile) {
   put("a", "old");
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_exec);
-  EXPECT_EXIT(write_into_read_only_folder(file("a")), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(write_into_read_only_folder(file("a")), ::testing::ExitedWithCode(0), "");
   fs::permissions(folder_, fs::perms::owner_all);
   EXPECT_EQ(content_of(file("a")), "old");
   EXPECT_THAT(names(), ElementsAre("a"));
@@ -133,7 +133,7 @@ TEST_F(AtomicFile, ReadOnlyFolderKeepsTheOldFile) {
 
 TEST_F(AtomicFile, DiskThatFillsMidwayKeepsTheOldFile) {
   put("a", "old");
-  EXPECT_EXIT(write_more_than_the_limit(file("a")), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(write_more_than_the_limit(file("a")), ::testing::ExitedWithCode(0), "");
   EXPECT_EQ(content_of(file("a")), "old");
   EXPECT_THAT(names(), ElementsAre("a"));
 }

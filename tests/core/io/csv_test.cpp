@@ -15,9 +15,9 @@
 namespace afterglow {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
 

@@ -11,8 +11,8 @@ namespace afterglow {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 Folders with(const std::map<std::string, std::string>& variables) {
   return user_folders([&](const std::string& name) {
@@ -89,7 +89,7 @@ TEST_F(UserFolders, SettingsStayBesideAProgramThatIsCarriedAbout) {
 
 TEST_F(UserFolders, WhatComesWithTheProgramLiesBelowOrBesideItsFolder) {
   EXPECT_THAT(asset_folders("/opt/afterglow/bin"),
-              testing::ElementsAre("/opt/afterglow/bin/share/afterglow", "/opt/afterglow/share/afterglow"));
+              ::testing::ElementsAre("/opt/afterglow/bin/share/afterglow", "/opt/afterglow/share/afterglow"));
   EXPECT_TRUE(program_folder().is_absolute());
 }
 

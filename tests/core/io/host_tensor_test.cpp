@@ -14,8 +14,8 @@
 namespace afterglow {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 HostTensor from_words(StoredType type, const std::vector<std::uint16_t>& words) {
   HostTensor tensor{"h", type, {static_cast<std::int64_t>(words.size())}, std::vector<std::byte>(2 * words.size())};

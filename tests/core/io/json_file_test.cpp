@@ -15,14 +15,14 @@ namespace afterglow {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-std::string refusal(const std::string& text, const JsonLimits& limits = {}) {
+std::string refused(const std::string& text, const JsonLimits& limits = {}) {
   return message_of(ExitCode::bad_input, [&] { parse_json(text, "r.json", limits); });
 }
 
@@ -43,28 +43,28 @@ TEST_F(JsonFile, LimitsTheSizeBeforeReading) {
 }
 
 TEST(Json, ErrorsNameLineAndColumn) {
-  EXPECT_THAT(refusal("{\n  \"lr\": 0,1\n}"), AllOf(HasSubstr("r.json, line 2, column 11"), HasSubstr("not JSON")));
-  EXPECT_THAT(refusal("{\"a\": tru}"), HasSubstr("line 1, column 10"));
-  EXPECT_THAT(refusal(""), HasSubstr("line 1, column 1"));
-  EXPECT_THAT(refusal("[1,\n2"), HasSubstr("line 2, column 2"));
-  EXPECT_THAT(refusal("[\"\xff\"]"), HasSubstr("UTF-8"));
-  EXPECT_THAT(refusal("[1e999]"), HasSubstr("1e999"));
-  EXPECT_THAT(refusal("[1] [2]"), HasSubstr("column 5"));
-  EXPECT_THAT(refusal("[nope]"), Not(HasSubstr("json.exception")));
-  EXPECT_LT(refusal("[\"" + std::string(100000, 'x')).size(), 500);
+  EXPECT_THAT(refused("{\n  \"lr\": 0,1\n}"), AllOf(HasSubstr("r.json, line 2, column 11"), HasSubstr("not JSON")));
+  EXPECT_THAT(refused("{\"a\": tru}"), HasSubstr("line 1, column 10"));
+  EXPECT_THAT(refused(""), HasSubstr("line 1, column 1"));
+  EXPECT_THAT(refused("[1,\n2"), HasSubstr("line 2, column 2"));
+  EXPECT_THAT(refused("[\"\xff\"]"), HasSubstr("UTF-8"));
+  EXPECT_THAT(refused("[1e999]"), HasSubstr("1e999"));
+  EXPECT_THAT(refused("[1] [2]"), HasSubstr("column 5"));
+  EXPECT_THAT(refused("[nope]"), Not(HasSubstr("json.exception")));
+  EXPECT_LT(refused("[\"" + std::string(100000, 'x')).size(), 500);
 }
 
 TEST(Json, DeepNestingIsRefusedWithItsPlace) {
   EXPECT_EQ(parse_json("[[[0]]]", "r.json", {.depth = 3}), json::parse("[[[0]]]"));
-  EXPECT_THAT(refusal("[[\n [0]]]", {.depth = 2}), AllOf(HasSubstr("line 2, column 2"), HasSubstr("more than 2")));
+  EXPECT_THAT(refused("[[\n [0]]]", {.depth = 2}), AllOf(HasSubstr("line 2, column 2"), HasSubstr("more than 2")));
   EXPECT_EQ(parse_json("[\"[[[\\\"[[[\"]", "r.json", {.depth = 1}).size(), 1) << "brackets in texts do not nest";
   start_counting_memory();
-  refusal(std::string(1000000, '['));
+  refused(std::string(1000000, '['));
   EXPECT_LT(max_memory_since_start(), 1100000) << "the text itself, nothing for its nesting";
 }
 
 TEST(Json, AFieldThatIsThereTwiceIsRefused) {
-  EXPECT_THAT(refusal("{\"a\": {\"lr\": 1, \"lr\": 2}}"), HasSubstr("field 'lr' is there twice"));
+  EXPECT_THAT(refused("{\"a\": {\"lr\": 1, \"lr\": 2}}"), HasSubstr("field 'lr' is there twice"));
   EXPECT_EQ(parse_json("[{\"a\": {\"a\": 1}}, {\"a\": 2}]", "r.json").size(), 2);
 }
 

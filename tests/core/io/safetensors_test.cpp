@@ -18,9 +18,9 @@ namespace afterglow {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// A file from a header text and the number of data bytes, whatever they claim.
 std::string raw_file(const std::string& header, std::size_t data_bytes) {

@@ -13,12 +13,12 @@
 
 namespace afterglow {
 
-class TemporaryFolder : public testing::Test {
+class TemporaryFolder : public ::testing::Test {
  protected:
   TemporaryFolder() {
-    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("afterglow_") + info->test_suite_name() + "_" +
-                                                           info->name() + "_" + std::to_string(::getpid()));
+    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(::testing::TempDir()) / (std::string("afterglow_") + info->test_suite_name() + "_" +
+                                                             info->name() + "_" + std::to_string(::getpid()));
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }

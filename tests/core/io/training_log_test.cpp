@@ -13,9 +13,9 @@
 namespace afterglow {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class TrainingLogs : public TemporaryFolder {
  protected:

@@ -19,7 +19,7 @@ CapturedSmallLayer captured(const LayerKind& kind) {
   return {kind.name, small_layer_config(kind, width), tokens, width};
 }
 
-class EveryKind : public testing::TestWithParam<LayerKind> {};
+class EveryKind : public ::testing::TestWithParam<LayerKind> {};
 
 TEST_P(EveryKind, MakesWhatItSays) {
   const LayerKind& kind = GetParam();
@@ -188,7 +188,7 @@ TEST_P(EveryKind, SolvesTheSystemsThatItShows) {
   EXPECT_EQ(seen, expected) << "the tokens head by head";
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, EveryKind, testing::ValuesIn(layer_kinds()),
+INSTANTIATE_TEST_SUITE_P(Layers, EveryKind, ::testing::ValuesIn(layer_kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
 TEST(LayerKinds, GlaShowsTheMeanOfItsChannels) {

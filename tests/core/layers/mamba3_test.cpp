@@ -16,10 +16,10 @@ using nlohmann::json;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t width = 6, inner = 12, states = 8, heads = 3, tokens = 19;
+constexpr std::int64_t mamba3_width = 6, inner = 12, states = 8, heads = 3, mamba3_tokens = 19;
 
-json small(const json& changes) {
-  json config{{"d_model", width}, {"d_state", states}, {"headdim", 4}, {"rope_fraction", 1.0}};
+json small_mamba3(const json& changes) {
+  json config{{"d_model", mamba3_width}, {"d_state", states}, {"headdim", 4}, {"rope_fraction", 1.0}};
   config.update(changes);
   return config;
 }
@@ -46,21 +46,22 @@ struct Living {
   }
   Values run() {
     tape.begin(true);
-    const Var x = tape.input(host.f64({1, tokens, width}, normal_values(tokens * width, 5)));
+    const Var x =
+        tape.input(host.f64({1, mamba3_tokens, mamba3_width}, normal_values(mamba3_tokens * mamba3_width, 5)));
     const Var y = layer->forward(tape, x, {});
-    tape.backward(y, host.f64({1, tokens, width}, normal_values(tokens * width, 6)));
+    tape.backward(y, host.f64({1, mamba3_tokens, mamba3_width}, normal_values(mamba3_tokens * mamba3_width, 6)));
     return host.read<double>(y.value);
   }
   /// Rows [first, first + count) of the gradient of in_proj.
   Values projection_gradient(std::int64_t first, std::int64_t count) {
     const Values all = store.download(store.find("in_proj.weight")->gradient);
-    return {all.begin() + first * width, all.begin() + (first + count) * width};
+    return {all.begin() + first * mamba3_width, all.begin() + (first + count) * mamba3_width};
   }
   /// The rows of in_proj that turn keys and queries: the last ones.
   void change_turns() {
     const Parameter& weight = *store.find("in_proj.weight");
     Values values = store.download(weight.value);
-    for (std::size_t i = values.size() - states / 2 * width; i < values.size(); ++i) values[i] += 1.0;
+    for (std::size_t i = values.size() - states / 2 * mamba3_width; i < values.size(); ++i) values[i] += 1.0;
     store.upload(weight, values);
   }
 
@@ -75,7 +76,7 @@ struct Living {
 constexpr std::int64_t dt_row = 2 * inner + 2 * states, A_row = dt_row + heads;
 
 TEST(Mamba3Layer, NoGradientFlowsWhereTheRateIsAtItsFloor) {
-  Living free(small({{"A_floor", 0.0}})), bound(small({{"A_floor", 100.0}}));
+  Living free(small_mamba3({{"A_floor", 0.0}})), bound(small_mamba3({{"A_floor", 100.0}}));
   free.run();
   bound.run();
   EXPECT_THAT(bound.projection_gradient(A_row, heads), Each(0.0));
@@ -83,7 +84,7 @@ TEST(Mamba3Layer, NoGradientFlowsWhereTheRateIsAtItsFloor) {
 }
 
 TEST(Mamba3Layer, NoGradientFlowsWhereTheStepIsAtItsFloor) {
-  Living bound(small(json::object()));
+  Living bound(small_mamba3(json::object()));
   ASSERT_EQ(bound.layer->settings()[0].key, "dt_floor");
   bound.layer->set("dt_floor", 50.0);
   EXPECT_EQ(bound.layer->settings()[0].field.value, 50.0);
@@ -94,7 +95,7 @@ TEST(Mamba3Layer, NoGradientFlowsWhereTheStepIsAtItsFloor) {
 
 // A step floor belongs to Mamba-2 too.
 TEST(Mamba2Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
-  const json config{{"d_model", width}, {"d_state", states}, {"headdim", 4}};
+  const json config{{"d_model", mamba3_width}, {"d_state", states}, {"headdim", 4}};
   json floored = config;
   floored["dt_floor"] = 0.4;
   Living free(config, "mamba2"), changed(config, "mamba2"), made(floored, "mamba2");
@@ -105,7 +106,7 @@ TEST(Mamba2Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
 }
 
 TEST(Mamba3Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
-  Living changed(small(json::object())), made(small({{"dt_floor", 0.4}}));
+  Living changed(small_mamba3(json::object())), made(small_mamba3({{"dt_floor", 0.4}}));
   const Values before = changed.run();
   changed.layer->set("dt_floor", 0.4);
   EXPECT_EQ(changed.run(), made.run());
@@ -114,8 +115,8 @@ TEST(Mamba3Layer, SettingTheStepFloorIsAsMakingTheLayerWithIt) {
 
 // Echo, corollary B.3: what the lifted keys answer does not depend on the angles; with the harmonics it does.
 TEST(Mamba3Layer, InvariantLiftDoesNotFeelTheAngles) {
-  Living invariant(small({{"invariant_lift", true}})), both(small({{"invariant_lift", true}, {"harmonics", true}})),
-      plain(small(json::object()));
+  Living invariant(small_mamba3({{"invariant_lift", true}})),
+      both(small_mamba3({{"invariant_lift", true}, {"harmonics", true}})), plain(small_mamba3(json::object()));
   for (Living* living : {&invariant, &both, &plain}) {
     const Values before = living->run();
     living->change_turns();
@@ -132,7 +133,7 @@ TEST(Mamba3Layer, InvariantLiftDoesNotFeelTheAngles) {
 std::string refusal(const json& changes) {
   ParameterStore store;
   try {
-    make_layer("mamba3", small(changes), ParameterScope(store, ""));
+    make_layer("mamba3", small_mamba3(changes), ParameterScope(store, ""));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_input);
     return error.what();

@@ -8,11 +8,11 @@
 namespace afterglow {
 namespace {
 
-constexpr int tokens = 19, width = 24;
+constexpr int paired_tokens = 19, paired_width = 24;
 
 /// State of a filter against a layer's own `final_state` [1,H,Dk,Dv]; queries and keys have length 1 up to 1e-6.
 void expect_own_state(const char* kind, const nlohmann::json& config, FilterKind filter) {
-  const CapturedSmallLayer small(kind, config, tokens, width);
+  const CapturedSmallLayer small(kind, config, paired_tokens, paired_width);
   const CapturedLayer layer = small.captured();
   for (int head = 0; head < layer.heads(); ++head) {
     const PairSequence pairs = readers_of(kind).pairs(layer, head);
@@ -25,19 +25,23 @@ void expect_own_state(const char* kind, const nlohmann::json& config, FilterKind
 }
 
 TEST(Pairs, OfADeltaRuleLeadItsFilterToTheLayersState) {
-  expect_own_state("deltanet", {{"d", width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, FilterKind::deltanet);
-  expect_own_state("gated_deltanet", {{"d", width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, FilterKind::gated_deltanet);
-  expect_own_state("kalman", {{"d", width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, FilterKind::kalman);
+  expect_own_state("deltanet", {{"d", paired_width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, FilterKind::deltanet);
+  expect_own_state("gated_deltanet", {{"d", paired_width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, FilterKind::gated_deltanet);
+  expect_own_state("kalman", {{"d", paired_width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, FilterKind::kalman);
 }
 
 TEST(Pairs, OfGatedKalmaNetLeadItsFilterToTheLayersAnswer) {
-  const nlohmann::json config = {
-      {"hidden_size", width}, {"num_heads", 2}, {"head_dim", 6}, {"num_iter", 200}, {"use_alpha_connection", false}};
-  const CapturedSmallLayer small("gka", config, tokens, width);
+  const nlohmann::json config = {{"hidden_size", paired_width},
+                                 {"num_heads", 2},
+                                 {"head_dim", 6},
+                                 {"num_iter", 200},
+                                 {"use_alpha_connection", false}};
+  const CapturedSmallLayer small("gka", config, paired_tokens, paired_width);
   const CapturedLayer layer = small.captured();
   const PairSequence pairs = readers_of("gka").pairs(layer, 1);
   const FilterRun run = run_filter(FilterKind::gka, pairs);
-  const std::vector<double> q = layer.row("queries", tokens - 1, 1), y = layer.row("readout", tokens - 1, 1);
+  const std::vector<double> q = layer.row("queries", paired_tokens - 1, 1),
+                            y = layer.row("readout", paired_tokens - 1, 1);
   for (std::size_t p = 0; p < y.size(); ++p) {
     double read = 0;
     for (std::size_t i = 0; i < q.size(); ++i) read += q[i] * run.state[i * y.size() + p];
@@ -53,12 +57,13 @@ TEST(Pairs, AreATraitOfTheirLayers) {
 
 /// The core of Kimi Delta Attention by a loop over tokens, channels and values.
 TEST(Pairs, OfKdaAreReadAsTheLayerReadsThem) {
-  const CapturedSmallLayer small("kda", {{"d", width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, tokens, width);
+  const CapturedSmallLayer small("kda", {{"d", paired_width}, {"H", 2}, {"Dk", 5}, {"Dv", 4}}, paired_tokens,
+                                 paired_width);
   const CapturedLayer layer = small.captured();
   constexpr int keys = 5, values = 4;
   for (int head = 0; head < 2; ++head) {
     double S[keys][values] = {};
-    for (int t = 0; t < tokens; ++t) {
+    for (int t = 0; t < paired_tokens; ++t) {
       const std::vector<double> k = layer.row("keys", t, head), v = layer.row("values", t, head),
                                 q = layer.row("queries", t, head), g = layer.row("log_decay", t, head),
                                 y = layer.row("readout", t, head);

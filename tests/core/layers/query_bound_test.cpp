@@ -11,13 +11,13 @@
 namespace afterglow {
 namespace {
 
-constexpr int tokens = 9, d = 8;
+constexpr int bounded_tokens = 9, d = 8;
 
 /// W x_t for every token: [T*rows].
 std::vector<double> mapped(const std::vector<double>& W, const std::vector<double>& x) {
   const std::size_t rows = W.size() / d;
   std::vector<double> y;
-  for (std::size_t t = 0; t < tokens; ++t) {
+  for (std::size_t t = 0; t < bounded_tokens; ++t) {
     for (std::size_t i = 0; i < rows; ++i) {
       double sum = 0;
       for (std::size_t j = 0; j < d; ++j) sum += W[i * d + j] * x[t * d + j];
@@ -29,18 +29,18 @@ std::vector<double> mapped(const std::vector<double>& W, const std::vector<doubl
 
 TEST(QueryBound, OfAttentionIsPropositionJ2BetweenItsProjections) {
   constexpr int heads = 2, D = 4;
-  CapturedSmallLayer small("attention", {{"d", d}, {"n_heads", heads}, {"n_kv_heads", 1}, {"use_rope", false}}, tokens,
-                           d);
+  CapturedSmallLayer small("attention", {{"d", d}, {"n_heads", heads}, {"n_kv_heads", 1}, {"use_rope", false}},
+                           bounded_tokens, d);
   const auto parameter = [&](const char* name) {
     return small.read.download(small.store.find(std::string("layer.") + name + "_proj.weight")->value);
   };
   const std::vector<double> x = small.captured().values("input"), W_q = parameter("q"), W_o = parameter("o"),
                             keys = mapped(parameter("k"), x), values = mapped(parameter("v"), x), all = mapped(W_q, x);
   const double bound = find_layer_kind("attention")->readers.query_bound(small.captured())();
-  const double of_head = 0.5 / 2 * spectral_norm(values, tokens, D) * spectral_norm(keys, tokens, D);
+  const double of_head = 0.5 / 2 * spectral_norm(values, bounded_tokens, D) * spectral_norm(keys, bounded_tokens, D);
   EXPECT_NEAR(bound, spectral_norm(W_o, d, d) * of_head * spectral_norm(W_q, d, d), 1e-9 * bound)
       << "both heads share their keys and values";
-  for (int t = 0; t < tokens; ++t) {
+  for (int t = 0; t < bounded_tokens; ++t) {
     std::vector<double> path(d * d, 0.0);  // W_o diag(J_1, J_2) W_q of this token
     for (int h = 0; h < heads; ++h) {
       const auto seen = static_cast<std::size_t>((t + 1) * D), at = static_cast<std::size_t>((t * heads + h) * D);
@@ -59,7 +59,7 @@ TEST(QueryBound, OfAttentionIsPropositionJ2BetweenItsProjections) {
 /// A layer whose output projection, which starts at zero, lets its answers through.
 double ska_bound_with(nlohmann::json config) {
   config.update({{"d", d}, {"H", 2}, {"r", 3}, {"P", 4}});
-  CapturedSmallLayer small("ska", config, tokens, d);
+  CapturedSmallLayer small("ska", config, bounded_tokens, d);
   small.backend->fill(small.store.find("layer.o_proj.weight")->value, 0.5);
   return find_layer_kind("ska")->readers.query_bound(small.captured())();
 }

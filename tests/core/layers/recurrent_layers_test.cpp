@@ -234,7 +234,7 @@ struct LivingLayer {
   Tape tape{*backend, arena};
 };
 
-Values normal_values(std::int64_t count, std::uint64_t seed) {
+Values drawn_values(std::int64_t count, std::uint64_t seed) {
   Random random(seed);
   Values values(static_cast<std::size_t>(count));
   for (double& value : values) value = static_cast<float>(random.normal());
@@ -316,7 +316,7 @@ TEST_P(CausalLayers, StepsEqualForward) {
   const LayerCase& c = GetParam();
   LivingLayer living(c.kind, c.config, DType::f64);
   const std::int64_t batch = 2, length = 37, width = c.width;
-  const Values x = normal_values(batch * length * width, 5);
+  const Values x = drawn_values(batch * length * width, 5);
   living.tape.begin(false);
   const Var input = living.tape.constant(living.host.f64({batch, length, width}, x));
   const Values want = living.host.read<double>(living.layer->forward(living.tape, input, {}).value);
@@ -347,7 +347,7 @@ TEST_P(CausalLayers, StateIsAsLargeAsItSays) {
 
 TEST_P(CausalLayers, NumberOfThreadsDoesNotChangeBits) {
   const LayerCase& c = GetParam();
-  const Values x = normal_values(2 * 101 * c.width, 6), dy = normal_values(2 * 101 * c.width, 7);
+  const Values x = drawn_values(2 * 101 * c.width, 6), dy = drawn_values(2 * 101 * c.width, 7);
   std::vector<Values> first;
   for (const int threads : {1, 2}) {
     LivingLayer living(c.kind, c.config, DType::f32, threads);
@@ -385,7 +385,7 @@ INSTANTIATE_TEST_SUITE_P(All, CausalLayers, ::testing::ValuesIn(causal_layers),
 TEST(LinearAttentionLayer, SumsOverThePastWithoutNormalisation) {
   const std::int64_t length = 9, width = 6, heads = 2, inner = width / heads;
   LivingLayer living("linear_attention", {{"d", width}, {"n_heads", heads}}, DType::f64);
-  const Values x = normal_values(length * width, 8);
+  const Values x = drawn_values(length * width, 8);
   const auto project = [&](const char* name, const Values& input) {
     const Values weight = living.store.download(living.store.find(name)->value);
     Values y(input.size(), 0.0);
@@ -463,7 +463,7 @@ TEST(Settings, PowerAndRidgeActFromTheNextPassOn) {
   LivingLayer changed("ska", config, DType::f64), made("ska", other, DType::f64);
   changed.layer->set("K", 4);
   changed.layer->set("ridge", 0.25);
-  const Values x = normal_values(20 * 8, 9);
+  const Values x = drawn_values(20 * 8, 9);
   const auto output = [&](LivingLayer& living) {
     living.tape.begin(false);
     const Var input = living.tape.constant(living.host.f64({1, 20, 8}, x));

@@ -12,22 +12,22 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int tokens = 11, width = 12;
+constexpr int shared_tokens = 11, shared_width = 12;
 
 /// The largest difference between a head's output and the output computed from its token weights.
 double largest_difference(const char* kind, const json& config, double skip) {
-  const CapturedSmallLayer small(kind, config, tokens, width);
+  const CapturedSmallLayer small(kind, config, shared_tokens, shared_width);
   const CapturedLayer captured = small.captured();
   double worst = 0;
   for (int head = 0; head < captured.heads(); ++head) {
     const WeightMatrix weights = readers_of(kind).token_weights(captured, head);
     const std::vector<double> values = captured.of_head("values", head), answers = captured.of_head("readout", head);
-    const std::size_t columns = values.size() / tokens;
-    EXPECT_EQ(weights.size(), static_cast<std::size_t>(tokens * tokens));
-    for (std::size_t t = 0; t < tokens; ++t) {
+    const std::size_t columns = values.size() / shared_tokens;
+    EXPECT_EQ(weights.size(), static_cast<std::size_t>(shared_tokens * shared_tokens));
+    for (std::size_t t = 0; t < shared_tokens; ++t) {
       for (std::size_t p = 0; p < columns; ++p) {
         double sum = skip * values[t * columns + p];
-        for (std::size_t s = 0; s <= t; ++s) sum += weights[t * tokens + s] * values[s * columns + p];
+        for (std::size_t s = 0; s <= t; ++s) sum += weights[t * shared_tokens + s] * values[s * columns + p];
         worst = std::max(worst, std::abs(sum - answers[t * columns + p]));
       }
     }
@@ -63,7 +63,7 @@ TEST(SharedHeads, MustDivide) {
     }
     return std::string("no error");
   };
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   EXPECT_THAT(refusal("mamba2", {{"d_model", 12}, {"headdim", 4}, {"ngroups", 4}}), HasSubstr("ngroups 4"));
   EXPECT_THAT(refusal("mamba2", {{"d_model", 12}, {"headdim", 4}, {"expand", 1.3}}), HasSubstr("expand"));
   EXPECT_THAT(refusal("mamba2", {{"d_model", 12}, {"headdim", 4}, {"dt_floor", 0.5}, {"dt_ceiling", 0.4}}),

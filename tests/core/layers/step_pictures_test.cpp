@@ -13,15 +13,15 @@
 namespace afterglow {
 namespace {
 
-constexpr int width = 32, tokens = 7;
+constexpr int pictured_width = 32, pictured_tokens = 7;
 
 /// A small layer walked token by token in float64; its captures are those of the last one.
 struct WalkedLayer {
-  explicit WalkedLayer(const LayerKind& kind, int length = tokens)
+  explicit WalkedLayer(const LayerKind& kind, int length = pictured_tokens)
       : backend(make_cpu_backend(1)),
         arena(*backend),
         tape(*backend, arena),
-        layer(kind.make(small_layer_config(kind, width), ParameterScope(store, "layer"))),
+        layer(kind.make(small_layer_config(kind, pictured_width), ParameterScope(store, "layer"))),
         state(layer->make_state(*backend, DType::f64, 1)),
         read(tape, *backend) {
     store.allocate_values(*backend, DType::f64);
@@ -29,11 +29,11 @@ struct WalkedLayer {
     Random random(3);
     for (int t = 0; t < length; ++t) {
       std::vector<double> x;
-      for (int i = 0; i < width; ++i) x.push_back(random.normal());
+      for (int i = 0; i < pictured_width; ++i) x.push_back(random.normal());
       tape.begin(false);
       const Capturing capturing(tape);
       const Tape::Scope scope(tape, "layer");
-      layer->step(tape, tape.constant(to_device(tape, {1, 1, width}, DType::f64, x)), state);
+      layer->step(tape, tape.constant(to_device(tape, {1, 1, pictured_width}, DType::f64, x)), state);
     }
   }
   CapturedLayer captured() const { return {*layer, read, "layer", 1}; }
@@ -151,12 +151,13 @@ TEST(StepPictures, OfSessaAreALineOfTheSubstitution) {
 
   // The feedback row weighs the past solutions to r_t, the forward rows the values to f_t (before their projection).
   const std::vector<float>&feedback = pictures.at("α_fb").cells, &forward = pictures.at("α").cells;
-  ASSERT_EQ(feedback.size(), static_cast<std::size_t>(tokens - 1));
-  ASSERT_EQ(forward.size(), static_cast<std::size_t>(tokens));
+  ASSERT_EQ(feedback.size(), static_cast<std::size_t>(pictured_tokens - 1));
+  ASSERT_EQ(forward.size(), static_cast<std::size_t>(pictured_tokens));
   const std::vector<double> past = walked.read.download(walked.state.get("solution"));
-  std::vector<double> routed(static_cast<std::size_t>(width), 0.0);
+  std::vector<double> routed(static_cast<std::size_t>(pictured_width), 0.0);
   for (std::size_t j = 0; j < feedback.size(); ++j) {
-    for (std::size_t i = 0; i < routed.size(); ++i) routed[i] += static_cast<double>(feedback[j]) * past[j * width + i];
+    for (std::size_t i = 0; i < routed.size(); ++i)
+      routed[i] += static_cast<double>(feedback[j]) * past[j * pictured_width + i];
   }
   expect_near(pictures.at("r_t").cells, routed);
   EXPECT_NEAR(std::accumulate(forward.begin(), forward.end(), 0.0), 1, 1e-6);

@@ -110,8 +110,8 @@ std::string message_of(const char* text) {
 }
 
 TEST(Model, MessagesNameBlockAndField) {
-  using testing::AllOf;
-  using testing::HasSubstr;
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
   EXPECT_THAT(message_of(R"({"vocab": 8, "blocks": []})"), HasSubstr("d_model"));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8})"), HasSubstr("blocks"));
   EXPECT_THAT(message_of(R"({"d_model": 8, "vocab": 8, "blocks": [], "retrieval": {}})"), HasSubstr("take"));

@@ -10,8 +10,8 @@
 namespace afterglow {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// A file as numpy.save writes it.
 std::string npy(const std::string& descr, const std::string& shape, const std::string& data) {

@@ -63,16 +63,6 @@ struct Opened {
   Model model;
 };
 
-double error_between(const std::vector<double>& got, const std::vector<double>& want) {
-  EXPECT_EQ(got.size(), want.size());
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    difference += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(difference / size);
-}
-
 /// One variation of a library's model.
 struct Variation {
   const char* name;

@@ -22,13 +22,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr std::int64_t vocabulary = 23;
-const std::vector<int> tokens{3, 0, 18, 7, 7, 11, 2, 19, 5, 5, 1, 22, 8};
+const std::vector<int> family_tokens{3, 0, 18, 7, 7, 11, 2, 19, 5, 5, 1, 22, 8};
 
-struct Variation {
+struct Family {
   std::string name;
   json config;
 };
-void PrintTo(const Variation& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const Family& one, std::ostream* out) { *out << one.name; }
 
 json with(json config, const json& changes) {
   config.update({{"vocab_size", vocabulary}, {"dtype", "float32"}, {"transformers_version", "5.24.0"}});
@@ -206,8 +206,8 @@ json zamba2(const json& changes) {
   return config;
 }
 
-const std::vector<Variation>& variations() {
-  static const std::vector<Variation> all{
+const std::vector<Family>& all_families() {
+  static const std::vector<Family> all{
       {"llama", llama({})},
       {"llama_biases_tied",
        llama({{"attention_bias", true}, {"mlp_bias", true}, {"tie_word_embeddings", true}, {"head_dim", 10}})},
@@ -314,14 +314,14 @@ struct RandomModel {
     Arena arena(*backend);
     Tape tape(*backend, arena);
     tape.begin(false);
-    return store.download(model.forward(tape, input(tape, tokens), {}).value);
+    return store.download(model.forward(tape, input(tape, family_tokens), {}).value);
   }
   std::vector<double> stepped() {
     Arena arena(*backend);
     Tape tape(*backend, arena);
     ModelState state = model.make_state(*backend, store.dtype(), 1);
     std::vector<double> all;
-    for (const int token : tokens) {
+    for (const int token : family_tokens) {
       tape.begin(false);
       const std::vector<double> one = store.download(model.step(tape, input(tape, {token}), state).value);
       all.insert(all.end(), one.begin(), one.end());
@@ -334,12 +334,13 @@ struct RandomModel {
     Tape tape(*backend, arena);
     ModelState state = model.make_state(*backend, store.dtype(), 1);
     tape.begin(false);
-    const std::vector<int> beginning(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(prompt));
+    const std::vector<int> beginning(family_tokens.begin(),
+                                     family_tokens.begin() + static_cast<std::ptrdiff_t>(prompt));
     std::vector<double> all =
         store.download(model.prefill(tape, input(tape, beginning), {}, state, Model::Asked::last_token).value);
-    for (std::size_t t = prompt; t < tokens.size(); ++t) {
+    for (std::size_t t = prompt; t < family_tokens.size(); ++t) {
       tape.begin(false);
-      const std::vector<double> one = store.download(model.step(tape, input(tape, {tokens[t]}), state).value);
+      const std::vector<double> one = store.download(model.step(tape, input(tape, {family_tokens[t]}), state).value);
       all.insert(all.end(), one.begin(), one.end());
     }
     return all;
@@ -364,17 +365,7 @@ struct RandomModel {
   Model model;
 };
 
-double error_between(const std::vector<double>& got, const std::vector<double>& want) {
-  EXPECT_EQ(got.size(), want.size());
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    difference += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(difference / size);
-}
-
-class Families : public ::testing::TestWithParam<Variation> {};
+class Families : public ::testing::TestWithParam<Family> {};
 
 TEST_P(Families, ComeBackToTheBit) {
   RandomModel random(GetParam().config);
@@ -403,7 +394,7 @@ TEST_P(Families, GoOnBehindAPromptThatIsReadAtOnce) {
   RandomModel random(GetParam().config, DType::f64);
   constexpr std::size_t prompt = 7;
   const std::vector<double> whole = random.logits();
-  const auto first = whole.begin() + static_cast<std::ptrdiff_t>((prompt - 1) * whole.size() / tokens.size());
+  const auto first = whole.begin() + static_cast<std::ptrdiff_t>((prompt - 1) * whole.size() / family_tokens.size());
   EXPECT_LE(error_between(random.prompted(prompt), {first, whole.end()}), 1e-10);
 }
 
@@ -411,12 +402,13 @@ TEST_P(Families, HaveGradientsThatAreDifferences) {
   RandomModel random(GetParam().config, DType::f64);
   Arena arena(*random.backend);
   Tape tape(*random.backend, arena);
-  std::vector<int> targets(tokens.size());
-  for (std::size_t i = 0; i < tokens.size(); ++i) targets[i] = static_cast<int>(7 * i % vocabulary);
+  std::vector<int> targets(family_tokens.size());
+  for (std::size_t i = 0; i < family_tokens.size(); ++i) targets[i] = static_cast<int>(7 * i % vocabulary);
   const auto loss = [&](bool recording) {
     tape.begin(recording);
-    const auto count = static_cast<std::int64_t>(tokens.size());
-    return random.model.forward_loss(tape, random.input(tape, tokens), {}, random.input(tape, targets), count).loss;
+    const auto count = static_cast<std::int64_t>(family_tokens.size());
+    return random.model.forward_loss(tape, random.input(tape, family_tokens), {}, random.input(tape, targets), count)
+        .loss;
   };
   const Var value = loss(true);
   const Tensor one = tape.scratch({1}, DType::f64);
@@ -447,7 +439,7 @@ TEST_P(Families, HaveGradientsThatAreDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(variations()),
+INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(all_families()),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST(FamilyFields, AreRefusedByName) {

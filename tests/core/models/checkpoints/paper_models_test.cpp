@@ -192,7 +192,7 @@ TEST(OfSpectralMemoryAlone, IsARunThatForecastsAndGoesBackToTheBit) {
   expect_round_trip(folder, back);
 }
 
-std::string refusal(const std::filesystem::path& path) {
+std::string refusal_to_open(const std::filesystem::path& path) {
   try {
     const SavedRun saved = open_saved_run(path);
     make_run(saved, *make_cpu_backend(1));
@@ -208,10 +208,10 @@ TEST(WeightsOfPapers, WithoutAConfigurationAreRefusedWithWhatItMustSay) {
   save_sessa(sessa, golden("sessa_tiny"));
   save_spectral_memory(spectral, golden("spectral_memory_tiny_eval"));
   for (const ModelFolder* folder : {&sessa, &spectral}) std::filesystem::remove(folder->path() / "config.json");
-  EXPECT_THAT(refusal(sessa.path()), AllOf(HasSubstr("config.json"), HasSubstr("\"model_type\": \"sessa\"")));
-  EXPECT_THAT(refusal(sessa.path() / "model.safetensors"), HasSubstr("\"model_type\": \"sessa\""));
-  EXPECT_THAT(refusal(spectral.path()), HasSubstr("\"model_type\": \"spectral_memory\""));
-  EXPECT_THAT(refusal(spectral.path() / "model.safetensors"), HasSubstr("\"model_type\": \"spectral_memory\""));
+  EXPECT_THAT(refusal_to_open(sessa.path()), AllOf(HasSubstr("config.json"), HasSubstr("\"model_type\": \"sessa\"")));
+  EXPECT_THAT(refusal_to_open(sessa.path() / "model.safetensors"), HasSubstr("\"model_type\": \"sessa\""));
+  EXPECT_THAT(refusal_to_open(spectral.path()), HasSubstr("\"model_type\": \"spectral_memory\""));
+  EXPECT_THAT(refusal_to_open(spectral.path() / "model.safetensors"), HasSubstr("\"model_type\": \"spectral_memory\""));
 }
 
 TEST(WeightsOfPapers, AreRefusedByName) {
@@ -221,18 +221,19 @@ TEST(WeightsOfPapers, AreRefusedByName) {
   TensorFile alone;
   alone.tensors = parameters_of(file, "");
   write_safetensors(layer.path() / "model.safetensors", alone);
-  EXPECT_THAT(refusal(layer.path()), AllOf(HasSubstr("one layer"), HasSubstr("afterglow layer")));
+  EXPECT_THAT(refusal_to_open(layer.path()), AllOf(HasSubstr("one layer"), HasSubstr("afterglow layer")));
 
   const ModelFolder attached("attached");
   save_spectral_memory(attached, golden("spectral_memory_tiny_eval"));
   json config = json::parse(golden("spectral_memory_tiny_eval").metadata.at("config"));
   config.update({{"model", "KLMemory"}, {"kl_detach", false}});
   attached.write("config.json", config.dump());
-  EXPECT_THAT(refusal(attached.path()), HasSubstr("kl_detach"));
+  EXPECT_THAT(refusal_to_open(attached.path()), HasSubstr("kl_detach"));
 
   const ModelFolder arrays("arrays");
   arrays.write("weights.npz", "PK");
-  EXPECT_THAT(refusal(arrays.path() / "weights.npz"), AllOf(HasSubstr("weights.npz"), HasSubstr("save_tensors")));
+  EXPECT_THAT(refusal_to_open(arrays.path() / "weights.npz"),
+              AllOf(HasSubstr("weights.npz"), HasSubstr("save_tensors")));
 }
 
 }  // namespace

@@ -493,4 +493,14 @@ std::vector<double> naive_logits(const SavedModel& model, const std::vector<int>
   return logits;
 }
 
+double error_between(const std::vector<double>& got, const std::vector<double>& want) {
+  EXPECT_EQ(got.size(), want.size());
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(difference / size);
+}
+
 }  // namespace afterglow::testing

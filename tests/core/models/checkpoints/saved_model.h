@@ -56,4 +56,7 @@ SavedModel random_fla(const std::string& model_type, const nlohmann::json& chang
 /// Logits [T,V] for tokens.
 std::vector<double> naive_logits(const SavedModel& model, const std::vector<int>& tokens);
 
+/// |got - want| / |want|.
+double error_between(const std::vector<double>& got, const std::vector<double>& want);
+
 }  // namespace afterglow::testing
