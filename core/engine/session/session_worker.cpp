@@ -5,7 +5,7 @@
 #include <new>
 #include <optional>
 
-#include "core/engine/session/arriving_model.h"
+#include "core/engine/session/session_parts.h"
 #include "core/io/atomic_file.h"
 #include "core/io/folders.h"
 #include "core/models/checkpoints/checkpoint.h"

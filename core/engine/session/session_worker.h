@@ -12,9 +12,8 @@
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/session/analysis_scheduler.h"
 #include "core/engine/session/mailbox.h"
-#include "core/engine/session/run_archive.h"
-#include "core/engine/session/run_control.h"
 #include "core/engine/session/session.h"
+#include "core/engine/session/session_parts.h"
 #include "core/io/error.h"
 
 namespace afterglow {

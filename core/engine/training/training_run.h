@@ -10,7 +10,6 @@
 
 #include "core/backend/host_numbers.h"
 #include "core/engine/observation/observation.h"
-#include "core/engine/training/saved/history.h"
 #include "core/engine/training/saved/run_record.h"
 #include "core/engine/training/saved/snapshot.h"
 #include "core/engine/training/trainer.h"

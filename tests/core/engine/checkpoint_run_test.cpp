@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/engine/session/arriving_model.h"
+#include "core/engine/session/session_parts.h"
 #include "core/engine/training/saved/saved_run.h"
 #include "core/io/error.h"
 #include "core/io/safetensors_header.h"

@@ -1,7 +1,7 @@
 // The past: within its limit, dense near the present, never without its beginning.
-#include "core/engine/training/saved/history.h"
-
 #include <gtest/gtest.h>
+
+#include "core/engine/training/saved/run_record.h"
 
 namespace afterglow {
 namespace {

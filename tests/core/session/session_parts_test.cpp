@@ -1,5 +1,7 @@
 // The parts of a session's worker, each without a thread: mailbox, archive of runs, run control, editor of the
 // inspected sequence, command handlers.
+#include "core/engine/session/session_parts.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +11,6 @@
 
 #include "core/engine/inspection/inspection_editor.h"
 #include "core/engine/observation/trajectory_view.h"
-#include "core/engine/session/run_archive.h"
-#include "core/engine/session/run_control.h"
 #include "core/figure/files/figure_files.h"
 #include "core/io/error.h"
 #include "tests/core/session/turned_worker.h"
