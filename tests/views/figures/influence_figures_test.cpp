@@ -328,11 +328,23 @@ TEST(InfluenceFigures, NoTwoLinesOfTheRaceLookAlikeAndALayerLooksTheSameInBothPl
   const std::vector<Figure> figures = figures_of(race_figures, o);
   std::map<std::string, Line> tails;
   std::set<std::tuple<Role, int, Marker>> looks;
+  const auto fades = [](const RaceEntry& one) { return one.tail.fit.law == InfluenceLaw::exponential; };
+  const auto fading = std::ranges::find_if(race->entries, fades);
+  ASSERT_NE(fading, race->entries.end());
+  int time_invariant = 0;
   for (const Series& series : figures[0].series) {
     const Line& line = std::get<Line>(series);
+    if (line.name.starts_with("proposition 3: time-invariant, half-life of ")) {
+      const double ratio = line.curve.y.span()[1] / line.curve.y.span()[0];
+      const double lags = line.curve.x.span()[1] - line.curve.x.span()[0];
+      EXPECT_NEAR(-lags / std::log2(ratio), fading->tail.fit.half_life, 1e-6);
+      ++time_invariant;
+      continue;
+    }
     EXPECT_TRUE(looks.insert({line.ink.role, line.ink.index, line.marker}).second) << line.name;
     tails[std::string(stem_of(line.name))] = line;
   }
+  EXPECT_EQ(time_invariant, 1);
   EXPECT_EQ(tails.size(), 12u);
   EXPECT_EQ(figures[1].series.size(), 11u);
   for (const Series& series : figures[1].series) {
