@@ -25,13 +25,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t max_figures = 3;  // of a panel, on a step's page
+constexpr std::size_t max_figures = 3;   // of a panel, on a step's page
+constexpr std::int64_t max_moments = 7;  // of a step that trains, on a web page
 
 struct PrintedStep {
   const LessonStep* step = nullptr;
   const LessonStepPlan* plan = nullptr;
   std::string number{};  ///< of its `show` line: "100 % → 61 %"; empty: none
   std::vector<Figure> figures{};
+  std::int64_t at = 0;                                                  ///< their training step
+  std::vector<std::pair<std::int64_t, std::vector<Figure>>> earlier{};  ///< those of steps before it
 
   /// The lines of the step with its question and goals, without those that reveal the answer; or only the latter.
   std::vector<const LessonLine*> lines(bool is_answer) const {
@@ -83,25 +86,38 @@ bool is_empty(const Figure& figure) {
   return std::ranges::all_of(numbers_of(figure), [](const NamedNumber& one) { return one.value.number == 0; });
 }
 
-std::vector<PrintedStep> printed_steps(LessonRunner& runner, Output& output) {
+/// The figures of a step's panels as they are now.
+std::vector<Figure> present_figures(LessonRunner& runner, std::size_t step) {
+  std::vector<Figure> found;
+  for (const LessonFocus& focus : runner.panels_of(step)) {
+    const PlotKind& kind = *find_plot_kind(focus.panel);
+    CurveStore curves;
+    std::vector<Figure> figures =
+        prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
+    set_view(figures, runner.plan(step));
+    if (focus.figure > 0 && focus.figure <= std::ssize(figures))
+      figures = {figures[static_cast<std::size_t>(focus.figure) - 1]};
+    std::erase_if(figures, is_empty);
+    figures.resize(std::min(figures.size(), max_figures));
+    std::ranges::move(figures, std::back_inserter(found));
+  }
+  return found;
+}
+
+std::vector<PrintedStep> printed_steps(LessonRunner& runner, bool is_alive, Output& output) {
   std::vector<PrintedStep> printed;
   for (std::size_t i = 0; i < runner.steps(); ++i) {
     output.progress(runner.lesson().name, static_cast<double>(i) / static_cast<double>(runner.steps()),
                     [&] { return "step " + std::to_string(i + 1); });
-    const LargeNumber shown = runner.run_step(i).shown;
-    PrintedStep one{&runner.lesson().steps[i], &runner.plan(i)};
+    const LessonStepResult done = runner.run_step(i);
+    const LargeNumber& shown = done.shown;
+    PrintedStep one{&runner.lesson().steps[i], &runner.plan(i), "", present_figures(runner, i), done.at};
     if (shown.now) one.number = shown.words(one.plan->shown->name, false, one.asks());
-    for (const LessonFocus& focus : runner.panels_of(i)) {
-      const PlotKind& kind = *find_plot_kind(focus.panel);
-      CurveStore curves;
-      std::vector<Figure> figures =
-          prepared_figures(kind, runner.observe(kind.analyses & all_analyses), runner.selection(), curves);
-      set_view(figures, *one.plan);
-      if (focus.figure > 0 && focus.figure <= std::ssize(figures))
-        figures = {figures[static_cast<std::size_t>(focus.figure) - 1]};
-      std::erase_if(figures, is_empty);
-      figures.resize(std::min(figures.size(), max_figures));
-      std::ranges::move(figures, std::back_inserter(one.figures));
+    const bool moves = is_alive && find_line(one.step->lines, LessonWord::run) && !one.figures.empty();
+    for (const std::int64_t at : spread_steps(moves ? runner.observe(0).oldest_step : done.at, done.at, max_moments)) {
+      if (at == done.at) break;
+      runner.go_to(at);
+      one.earlier.emplace_back(at, present_figures(runner, i));
     }
     printed.push_back(std::move(one));
   }
@@ -316,9 +332,18 @@ std::string step_html(const PrintedStep& printed, std::size_t number, bool is_an
   html += "<div class=\"figures\">\n";
   for (const Figure& figure : printed.figures) {
     if (!shows_end) break;
-    figures.push_back({living_figure(figure)});
-    html += "<figure><div class=\"picture\">" + figures.back()[0]["svg"].get<std::string>() + "</div><figcaption>" +
+    Json states = Json::array();
+    for (const auto& [at, drawn] : printed.earlier) {
+      const auto same = std::ranges::find(drawn, figure.id, &Figure::id);
+      if (same == drawn.end()) continue;
+      states.push_back(living_figure(*same));
+      states.back()["step"] = at;
+    }
+    states.push_back(living_figure(figure));
+    states.back()["step"] = printed.at;
+    html += "<figure><div class=\"picture\">" + states.back()["svg"].get<std::string>() + "</div><figcaption>" +
             xml_escaped(figure.heading) + "</figcaption></figure>\n";
+    figures.push_back(std::move(states));
   }
   return html + "</div>\n</section>\n";
 }
@@ -359,7 +384,7 @@ json handout(const HandoutOptions& options, const CommonOptions& common, Output&
   require_known_panels(lesson, workspace_names());
   LessonRunner runner(std::move(lesson), session_options(common),
                       [] { Interruption::check("before the handout was written"); });
-  const std::vector<PrintedStep> steps = printed_steps(runner, output);
+  const std::vector<PrintedStep> steps = printed_steps(runner, !options.html.empty(), output);
   json files = json::array();
   const auto write = [&](const std::filesystem::path& path, const std::string& bytes) {
     files.push_back(output.wrote(write_file_atomically(path, bytes, existing_files(common))));

@@ -116,6 +116,11 @@ void LessonRunner::wait_for(std::int64_t step) {
                 worker_.last_report());
 }
 
+void LessonRunner::go_to(std::int64_t step) {
+  worker_.apply({"rewind", {{"step", step}}});
+  wait_for(step);
+}
+
 Observation LessonRunner::observe(AnalysisSet analyses) { return *worker_.observe(analyses); }
 
 Quantity LessonRunner::number_now(const std::string& name) {

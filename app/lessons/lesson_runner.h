@@ -46,6 +46,8 @@ class LessonRunner {
   std::size_t steps() const { return plans_.size(); }
   /// Runs a step from its own start, independent of earlier steps. Throws Error with the place of the line that failed.
   LessonStepResult run_step(std::size_t step);
+  /// Goes back to a training step; the next `run_step` does not depend on it.
+  void go_to(std::int64_t step);
   /// The present moment, with these analyses.
   Observation observe(AnalysisSet analyses);
   const Selection& selection() const { return selection_; }

@@ -18,7 +18,7 @@ function line(figure, kind, x) {
 function show(index) {
   now = Math.max(0, Math.min(last, index));
   for (const figure of figures) {
-    const state = figure.states[Math.min(now, figure.states.length - 1)];
+    const most = figure.states.length - 1, state = figure.states['step' in figure.states[0] ? figure.at ?? most : Math.min(now, most)];
     if (figure.shown !== state) figure.box.innerHTML = state.svg;
     figure.shown = state;
     if (state.cursors?.length && last > 0) line(figure, 'cursor', state.cursors[now]);
@@ -33,6 +33,24 @@ function show(index) {
   notes.forEach((note) => note.classList.toggle('chosen', state_of(note) === now));
   for (const part of document.querySelectorAll('.step, .answer'))
     part.classList.toggle('away', Number(part.dataset.step) !== now + 1 || (part.matches('.answer') && !part.matches('.open')));
+}
+
+// A step of a lesson that trains has a slider of its own over its figures.
+for (const box of document.querySelectorAll('.figures')) {
+  const moving = figures.filter((figure) => box.contains(figure.box) && figure.states.length > 1);
+  if (!moving.length) continue;
+  const longest = moving.reduce((best, one) => one.states.length > best.states.length ? one : best).states, end = longest.length - 1;
+  const label = box.insertBefore(document.createElement('label'), box.firstChild), step = document.createElement('b');
+  label.className = 'moment';
+  const input = document.createElement('input');
+  Object.assign(input, {type: 'range', min: 0, max: end, step: 1, value: end});
+  label.append('Training step', step, input);
+  const move = () => {
+    for (const figure of moving) figure.at = Math.max(0, figure.states.length - 1 - end + Number(input.value));
+    step.textContent = longest[input.value].step.toLocaleString('en');
+  };
+  input.addEventListener('input', () => { move(); show(now); });
+  move();
 }
 
 // Notes: the recorded step that shows one, and its flag on the slider.
@@ -132,14 +150,14 @@ if (last > 0) {
     if (choice) return vote(choice);
     if (event.key === 'Enter' && event.target.matches('.choices li')) return vote(event.target);
     const by = {ArrowLeft: -1, ArrowRight: 1, ...(data.numbers ? {} : {PageUp: -1, PageDown: 1})}[event.key];
-    if (by === undefined || event.ctrlKey || event.altKey || event.metaKey || event.target.id === 'slider') return;
+    if (by === undefined || event.ctrlKey || event.altKey || event.metaKey || event.target.type === 'range') return;
     event.preventDefault();
     play(false);
     show(now + by);
   });
 }
-const headline = document.querySelector('.numbers');
-headline?.replaceChildren(...data.numbers[last].slice(0, 3).map(([name, value]) => {
+const headline = data.numbers && document.querySelector('.numbers');
+if (headline) headline.replaceChildren(...data.numbers[last].slice(0, 3).map(([name, value]) => {
   const box = document.createElement('div');
   box.appendChild(document.createElement('b')).textContent = value;
   box.appendChild(document.createElement('small')).textContent = name;

@@ -118,8 +118,9 @@ class Watch:
         if not self._room.acquire(blocking=False):
             self.notes.append(f"step {self.step} was skipped: the disk was still writing earlier ones")
             return
-        state = self._model.state_dict() if hasattr(self._model, "state_dict") else self._model
-        step, copied = self.step, {name: _copied(value) for name, value in state.items()}
+        model = self._model
+        state = model.state_dict() if hasattr(model, "state_dict") else model() if callable(model) else model
+        step, copied = self.step, {name: _copied(value) for name, value in _flat(state).items()}
         self._work.put(lambda: self._write_state(step, copied))
 
     def _write_all(self) -> None:
@@ -159,7 +160,8 @@ def watch(model: Any = None, *, folder: str | os.PathLike[str], every: int = 100
           states: Mapping[str, Callable[[], Any]] | None = None) -> Watch:
     """Follows a training: `with afterglow.watch(model, folder="runs/a") as w:`, and in its loop `w.log(loss=loss)`.
 
-    model: a torch module (anything with `state_dict()`, or a dict of arrays) of a family that `afterglow info --models`
+    model: a torch module (anything with `state_dict()`), a dict of arrays, or a function that returns the present weights,
+    such as a pytree of JAX (nested dicts and lists, whose names are joined by dots). Of a family that `afterglow info --models`
     lists, with its `config`, or with `config` given as the contents of config.json. every: steps between saved states.
     keep: how many of them stay. sample: a text or token ids that `window` inspects. states: functions that return matrices,
     for any other model; every `every` steps the moduli of their eigenvalues, singular values and condition become curves.
@@ -234,6 +236,16 @@ def _config_of(model: Any, config: Mapping[str, Any] | None) -> dict[str, Any] |
 def _number(value: Any) -> float | Callable[[], np.ndarray]:
     """A number; of a tensor on a GPU a function that waits for it, so that the training itself need not."""
     return _copied(value) if getattr(value, "is_cuda", False) else float(plain(value))
+
+
+def _flat(tree: Any, place: str = "") -> dict[str, Any]:
+    """The arrays of nested dicts and lists by their places: "layers.0.weight"."""
+    if not isinstance(tree, (Mapping, list, tuple)):
+        return {place: tree}
+    found: dict[str, Any] = {}
+    for name, value in tree.items() if isinstance(tree, Mapping) else enumerate(tree):
+        found.update(_flat(value, f"{place}.{name}" if place else str(name)))
+    return found
 
 
 def _copied(value: Any) -> Callable[[], np.ndarray]:

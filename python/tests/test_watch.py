@@ -66,6 +66,27 @@ def test_states_and_numbers_are_a_run_that_the_program_reads(module: Module, tmp
     call("plot", "token_weights", "--snapshot", tmp_path / "run", "--step", "6", *words, "--svg", tmp_path / "w.svg")
 
 
+def test_nested_weights_of_a_function_are_those_of_now(module: Module, tmp_path: Path) -> None:
+    def tree() -> dict[str, Any]:
+        nested: dict[str, Any] = {}
+        for name, value in module.weights.items():
+            *places, last = name.split(".")
+            inner = nested
+            for place in places:
+                inner = inner.setdefault(place, {})
+            inner[last] = value * 1
+        return nested
+
+    with afterglow.watch(tree, folder=tmp_path / "run", every=1, config=module.config) as w:
+        for _ in range(2):
+            module.train()
+            w.log(loss=1)
+    stored = afterglow.load_tensors(tmp_path / "run" / "step-2" / "model.safetensors")
+    assert stored.keys() == module.weights.keys()
+    for name, value in module.weights.items():
+        np.testing.assert_array_equal(stored[name], value, err_msg=name)
+
+
 def test_a_slow_disk_skips_states_and_a_full_one_ends_nothing(module: Module, tmp_path: Path,
                                                              monkeypatch: pytest.MonkeyPatch,
                                                              capsys: pytest.CaptureFixture[str]) -> None:

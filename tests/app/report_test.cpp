@@ -86,6 +86,8 @@ TEST_F(ReportProgram, RunsInABrowserAsAPageOfALesson) {
     EXPECT_THAT(page.out, HasSubstr(std::string("class=\"now\">") + (what == std::string("own.md") ? "1<" : "6<")));
     EXPECT_THAT(page.out, Not(HasSubstr("=\"undefined\""))) << what << ": the script drew what is not there";
     EXPECT_THAT(page.out, Not(HasSubstr("=\"NaN\""))) << what;
+    // A step of a lesson that trains has a slider of its own.
+    EXPECT_EQ(page.out.find("Training step<b>5</b>") != std::string::npos, what == std::string("own.md"));
   }
 }
 

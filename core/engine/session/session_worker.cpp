@@ -149,7 +149,7 @@ void SessionWorker::open(const SavedRun& saved) {
   for (const std::string& note : saved.notes) report(Severity::info, note);
   if (const std::string note = choose_precision(run_->recipe(), *backend_); !note.empty())
     report(Severity::warning, note);
-  const bool is_rebuilt = !saved.snapshot && saved.recipe.shown_step > 0;
+  const bool is_rebuilt = !saved.snapshot && !saved.folder && saved.recipe.shown_step > 0;
   control_.open(is_rebuilt ? std::optional(saved.recipe.shown_step) : std::nullopt);
 }
 

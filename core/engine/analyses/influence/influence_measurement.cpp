@@ -219,10 +219,10 @@ void InfluenceMeasurement::read_routing(const Example& sequence) {
   const Capturing capturing(tape_);
   trainer.model().forward(tape_, tokens, context);
   backend.synchronize();
-  const CaptureReader read(tape_, backend);
   const auto& parts = trainer.parts();
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
     if (!mixes_tokens(parts[part].kind)) continue;
+    const CaptureReader read(tape_, backend);  // holds the captures of one part
     RoutingView routing = routing_of(trainer, part, read, sequence.context);
     if (!routing.weights.empty()) add_fixed_tail(part, routing.weights);
     if (!routing.resolvent.empty()) {
