@@ -42,6 +42,7 @@ void SessionWorker::begin() {
 }
 
 bool SessionWorker::turn() {
+  const std::uint64_t before = taken_;
   take_commands();
   if (is_over_) return false;
   // The first step and analyses of a large model take long; publish its summary before them.
@@ -57,7 +58,9 @@ bool SessionWorker::turn() {
   }
   announced_ = opened_;
   guarded([&] { watch_folder(); });
-  if (is_training() && control_.is_due(seconds())) guarded([&] { train(); });
+  // The effect of a command is shown before the next step, which may take long.
+  const bool shows_first = taken_ != before && mailbox_->is_taken() && is_due_to_publish();
+  if (is_training() && control_.is_due(seconds()) && !shows_first) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
   if (is_training() && !device_is_lost_ && seconds() - last_taken_ < window_timeout_seconds)
     scheduler_.advance_urgent(*run_);
