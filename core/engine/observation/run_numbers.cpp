@@ -229,6 +229,9 @@ void list_influence(const Observation& o, std::vector<NamedNumber>& numbers) {
     const Names layer = names.in("routing").in(label_of(o, routing.layer));
     if (!routing.effective.empty()) layer.add("tokens_read", routing.effective.back());
     if (!routing.decay.empty()) layer.add("rate", routing.mean_rate);
+    double gain = 0;
+    for (const double one : routing.gain) gain = std::max(gain, std::abs(one));
+    if (!routing.gain.empty()) layer.add("beta", 1 - gain * routing.c2);
   }
   if (!o.influence->deep) return;
   for (const DeepProfile& profile : *o.influence->deep) {

@@ -10,6 +10,8 @@
 #include <tuple>
 
 #include "core/analysis/influence/influence.h"
+#include "core/engine/observation/influence_theory.h"
+#include "core/engine/observation/run_numbers.h"
 #include "core/figure/decimate.h"
 #include "core/figure/readout.h"
 #include "tests/support/sample_influence.h"
@@ -353,6 +355,23 @@ TEST(InfluenceFigures, NoTwoLinesOfTheRaceLookAlikeAndALayerLooksTheSameInBothPl
     EXPECT_EQ(line.marker, tails[line.name].marker) << line.name;
     EXPECT_EQ(line.ink, tails[line.name].ink) << line.name;
   }
+}
+
+// Over training follows it by its name.
+TEST(InfluenceFigures, BetaOfAFeedbackIsANumberOfTheRun) {
+  const Observation o = samples::mid_training();
+  int found = 0, feedbacks = 0;
+  for (const RoutingView& routing : o.influence->routing) {
+    if (routing.gain.empty()) continue;
+    ++feedbacks;
+    const double beta = 1 - bounds_of(routing).mass;
+    found += static_cast<int>(std::ranges::count_if(numbers_of(o), [&](const NamedNumber& one) {
+      return one.name.starts_with("influence.routing.") && one.name.ends_with(".beta") &&
+             std::abs(one.value.number - beta) < 1e-12;
+    }));
+  }
+  EXPECT_GE(feedbacks, 1);
+  EXPECT_EQ(found, feedbacks);
 }
 
 TEST(InfluenceFigures, TailsOfKindsThatShareAColourDifferInTheirMarkers) {
