@@ -162,7 +162,8 @@ LessonStepResult LessonRunner::run_step(std::size_t index) {
   moments_["start"].clear();
   const auto take_shown = [&](bool is_open) {
     if (!plan.shown) return;
-    const Observation now = observe(analyses_of_number(plan.shown->name));
+    const Observation now =
+        observe(analyses_of_number(plan.shown->name) | set_of(Analysis::spectra));  // of its plain one
     result.shown.take(plan.shown->name, now, selection_, curves_, is_open);
   };
   for (std::size_t i = 0; i <= plan.deeds.size(); ++i) {
