@@ -1,4 +1,4 @@
-"""One peer in a process of its own: prints {"way": .., "times": [ms, ..]} for each way of launching it, or why there are none.
+"""One peer in a process of its own: prints {"way": .., "times": [ms, ..]} for each way to launch it, or why it failed.
 
 peers.py calls it with one JSON object: `make` names a function of this file.
 """
