@@ -72,7 +72,7 @@ KeyColumn measured(const Frame& frame, std::string_view head, std::span<const Ke
 void draw_column(const Frame& frame, Canvas& canvas, const Rect& area, const KeyColumn& column, double row) {
   const Theme& theme = *frame.look.theme;
   double y = area.y + section_head(frame, area, column.head);
-  const double keys = std::min(column.keys, area.width * 0.48);
+  const double keys = std::min(column.keys, area.width * 0.55);
   for (const KeyLine& line : column.lines) {
     row_text(frame.look, canvas, {area.x, y, keys - frame.px(8), row}, line.keys,
              {tiny_size, FontFace::mono, theme.text, Anchor::start});
