@@ -236,7 +236,7 @@ TEST(Wire, KeptPartsAreCountedInMemory) {
   EXPECT_GE(theirs.bytes, 1000 * sizeof(HeadSpectrum));
   now.spectra = nullptr;
   decode_answer(sent(now, mine), theirs);
-  EXPECT_LT(theirs.bytes, 1000u) << "forgotten";
+  EXPECT_LT(theirs.bytes, 10'000u) << "forgotten";
 }
 
 TEST(Wire, AConditionThatCannotBeReadIsRefused) {
