@@ -34,7 +34,7 @@ class Renderer {
     draw_frame(p);
     draw_color_bars(p, geometry_);
     draw_labels(p, attempt.labels, geometry_);
-    if (!p.layout.is_bare) draw_notes(p, attempt.ink);
+    if (!p.layout.is_bare || view_.is_bare) draw_notes(p, attempt.ink);
     draw_cursor_tags(p);
     return std::move(geometry_);
   }
