@@ -8,12 +8,16 @@
 
 namespace afterglow {
 
+bool SecondRun::looks(const std::string& name) {
+  constexpr std::string_view names[] = {"trace",          "theory", "influence",    "measure",
+                                        "solver_problem", "pair",   "freeze_scale", "transplant"};
+  return std::ranges::find(names, name) != std::end(names);
+}
+
 void SecondRun::follow(const Command& command) {
-  constexpr std::string_view looked_at[] = {"trace",          "theory", "influence",    "measure",
-                                            "solver_problem", "pair",   "freeze_scale", "transplant"};
   constexpr std::string_view times[] = {"run", "pause", "toggle_run", "step", "run_to", "rewind", "reset"};
-  const auto has = [&](const auto& names) { return std::ranges::find(names, command.name) != std::end(names); };
-  if (has(looked_at) || (!keeps_step_ && has(times))) source_->send(command);
+  const bool is_of_time = std::ranges::find(times, command.name) != std::end(times);
+  if (looks(command.name) || (!keeps_step_ && is_of_time)) source_->send(command);
 }
 
 std::shared_ptr<const Observation> SecondRun::observe(const Observation& first, AnalysisSet asked) {

@@ -14,6 +14,8 @@ class SecondRun {
   SecondRun(std::unique_ptr<ObservationSource> source, bool keeps_step)
       : source_(std::move(source)), keeps_step_(keeps_step) {}
 
+  /// Whether a command of this name chooses what is inspected.
+  static bool looks(const std::string& name);
   /// Takes part in a command to the first run: what is inspected, and the time.
   void follow(const Command& command);
   /// The newest observation, with the analyses of the page and the first run's inspected sequence.

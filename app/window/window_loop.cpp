@@ -367,8 +367,9 @@ void WindowLoop::follow_second() {
   if (next_second_.valid() && next_second_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout) {
     try {
       second_ = next_second_.get();
-      for (const Command& command : early_) {
-        if (second_) second_->follow(command);
+      if (second_) {
+        for (const auto& [name, command] : looks_) second_->follow(command);
+        for (const Command& command : early_) second_->follow(command);
       }
     } catch (const Error& error) {
       add_note(page_, Severity::warning, "B: " + std::string(error.what()), window_time());
@@ -383,7 +384,11 @@ void WindowLoop::send_to_engine(Command command) {
   ++sent_;
   if (tour_) forget_report(Severity::warning, "The report was not written, because of " + command.name + ".");
   if (second_) second_->follow(command);
-  if (next_second_.valid()) early_.push_back(command);
+  if (command.name == "load") looks_.clear();
+  if (SecondRun::looks(command.name))
+    looks_.insert_or_assign(command.name, command);
+  else if (next_second_.valid())
+    early_.push_back(command);
   source_->send(std::move(command));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <future>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -65,7 +66,8 @@ class WindowLoop {
   OpenSecond open_second_;
   std::optional<SecondRun> second_;
   std::future<std::optional<SecondRun>> next_second_;  ///< the next one, or none, while another thread opens it
-  std::vector<Command> early_;                         ///< for it, from the time in which it opens
+  std::map<std::string, Command> looks_;               ///< by name, the last that chose what A inspects
+  std::vector<Command> early_;                         ///< others from the time in which B opens
   std::optional<ReportTour> tour_;                     ///< a report that is being made
   std::vector<std::string> warnings_;                  ///< declared before the settings, whose reading fills them
   WindowSettings settings_;

@@ -46,7 +46,11 @@ for (const box of document.querySelectorAll('.figures')) {
   Object.assign(input, {type: 'range', min: 0, max: end, step: 1, value: end});
   label.append('Training step', step, input);
   const move = () => {
-    for (const figure of moving) figure.at = Math.max(0, figure.states.length - 1 - end + Number(input.value));
+    for (const figure of moving) {
+      figure.at = Math.max(0, figure.states.length - 1 - end + Number(input.value));
+      const caption = figure.box.nextElementSibling, at = figure.states[figure.at].step.toLocaleString('en');
+      caption.textContent = caption.textContent.replace(/step [\d,]+(?!.*step)/, 'step ' + at);
+    }
     step.textContent = longest[input.value].step.toLocaleString('en');
   };
   input.addEventListener('input', () => { move(); show(now); });

@@ -37,7 +37,9 @@ class Overlay {
 
   /// Returns the beginning of the subtitle.
   std::string draw() {
-    if (!is_same(a_.x, b_.x) || !is_same(a_.y, b_.y)) return "A alone, because B has other axes";
+    // What another program has logged under the same name has no unit.
+    const bool is_logged = a_.id == b_.id && a_.y.unit.empty() != b_.y.unit.empty();
+    if (!is_same(a_.x, b_.x) || !(is_same(a_.y, b_.y) || is_logged)) return "A alone, because B has other axes";
     unite_ticks();
     unite(a_.x.range, b_.x.range);
     unite(a_.y.range, b_.y.range);

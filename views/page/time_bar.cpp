@@ -87,12 +87,6 @@ void draw_answer(const Frame& frame, const std::string& text, const Rect& area) 
            {small_size, FontFace::mono, theme.text, Anchor::start});
 }
 
-/// Whether the answers are, or will be, those of the present step: if no panel follows the sequence, they stay those of
-/// an earlier step.
-bool has_present_answers(const Frame& frame) {
-  return frame.seen().trace->step == frame.seen().step || has(frame.state.asked, Analysis::trace);
-}
-
 /// The number of the last note on a token of the inspected sequence; 0 without one.
 std::size_t note_of_token(const Observation& o, int token) {
   const std::string& label = o.trace->tokens[static_cast<std::size_t>(token)].label;
@@ -155,7 +149,8 @@ void draw_tokens(Frame& frame, const Rect& area) {
   }
   if (press.held && under >= 0 && under != selected) frame.commands.send("token", {{"to", under}});
   if (press.started) frame.state.time.focus = TimeFocus::tokens;
-  if (!has_present_answers(frame)) return;
+  // If no panel follows the sequence, the answers stay those of an earlier step.
+  if (frame.seen().trace->step != frame.seen().step && !has(frame.state.asked, Analysis::trace)) return;
   draw_answer(frame, answers_after(frame, static_cast<std::size_t>(selected)),
               {strip.right() + frame.px(10), area.y, area.right() - strip.right() - frame.px(10), area.height});
 }

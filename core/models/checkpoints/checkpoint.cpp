@@ -230,11 +230,6 @@ const Parameter& parameter_of(const ParameterStore& store, const std::string& na
   throw Error(ExitCode::failure, "the model has no parameter ", name);
 }
 
-/// MLX stores a convolution as [columns, taps, 1], with the same bytes as PyTorch's [columns, 1, taps].
-bool is_mlx_convolution(const std::vector<std::int64_t>& shape) {
-  return shape.size() == 3 && shape[1] > 1 && shape[2] == 1;
-}
-
 /// Whether a tensor's numbers have the same order in the file as in the parameter: axes of one number do not count.
 bool is_laid_out(std::vector<std::int64_t> found, std::vector<std::int64_t> wanted) {
   std::erase(found, 1);
@@ -459,7 +454,9 @@ void Checkpoint::note_names() {
                      ", which a wrapper of PyTorch (torch.compile, DDP, FSDP) has put there; it is taken off");
   for (const WeightMatch& match : plan_.weights) {
     const TensorView* tensor = find(match);
-    if (tensor == nullptr || !is_mlx_convolution(tensor->shape)) continue;
+    // MLX stores a convolution as [columns, taps, 1], with the same bytes as PyTorch's [columns, 1, taps].
+    const bool is_mlx = tensor && tensor->shape.size() == 3 && tensor->shape[1] > 1 && tensor->shape[2] == 1;
+    if (!is_mlx) continue;
     notes_.push_back(in_quotes(tensor->name) + " is " + Shape(tensor->shape).text() +
                      ", as MLX lays out convolutions; it is read as " +
                      Shape({tensor->shape[0], 1, tensor->shape[1]}).text());

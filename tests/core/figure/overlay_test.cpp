@@ -43,6 +43,14 @@ TEST(Overlay, CurvesOfBAreOutlinedAndTheSubtitleNamesTheLargestDifference) {
       << "A has no values";
 }
 
+TEST(Overlay, ALoggedLossWithoutAUnitIsDrawnWithALossInNats) {
+  Figure b = curve({5, 4, 3});
+  b.y = {.label = "cross-entropy", .unit = "nats"};
+  EXPECT_THAT(over(curve({5, 4, 2}), b).subtitle, StartsWith("B is outlined"));
+  b.id = "another";
+  EXPECT_THAT(over(curve({5, 4, 2}), b).subtitle, StartsWith("A alone, because B has other axes"));
+}
+
 TEST(Overlay, ADecadeCountsOnALogarithmicAxis) {
   Figure a = curve({100, 4, 3}), b = curve({90, 4, 0.3});
   EXPECT_THAT(over(a, b).subtitle, HasSubstr("step 1"));
