@@ -132,7 +132,6 @@ class Kernels {
 
 #define AFTERGLOW_KERNEL = 0
 #include "core/backend/kernel_list.inc"
-#undef AFTERGLOW_KERNEL
 };
 
 }  // namespace afterglow

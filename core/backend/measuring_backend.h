@@ -16,7 +16,6 @@ class IdleBackend : public Backend {
 #define AFTERGLOW_KERNEL \
   override {}
 #include "core/backend/kernel_list.inc"
-#undef AFTERGLOW_KERNEL
 #pragma GCC diagnostic pop
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int eager_wait = 2, idle_wait = 100;  // milliseconds
 constexpr double silence = 10;                  // seconds after which another window may take over
-constexpr int most_credit = 4, most_owed = 2;   // observations in flight: that were wished, and besides them
+constexpr int most_credit = 4, most_owed = 2;   // observations in flight: that were wished, and more than that
 constexpr std::size_t piece_bytes = std::size_t{32} << 10, slow_piece_bytes = std::size_t{8} << 10;
 // Of a slow line: bytes of pieces a second, before they are packed, and seconds between observations. Together 1 MB/s.
 constexpr double slow_rate = 9e5, slow_interval = 1.0 / 15;

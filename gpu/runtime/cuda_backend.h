@@ -92,7 +92,6 @@ class CudaBackend final : public Backend, public TokenRanker {
   std::int64_t first_non_finite(const Tensor& x) override;
 #define AFTERGLOW_KERNEL override
 #include "core/backend/kernel_list.inc"
-#undef AFTERGLOW_KERNEL
   void rank_logits(const Tensor& logits, double temperature, const Tensor& ranked) override;
 
   // For launchers inside gpu/.

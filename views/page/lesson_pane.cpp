@@ -303,8 +303,8 @@ void draw_foot(Frame& frame, const Rect& area) {
     frame.commands.send("lesson", {{"close", true}});
 }
 
-/// In the middle of a slide's foot, behind what stands there already: past steps filled, the present one long, later
-/// ones hollow.
+/// In the middle of a slide's foot, behind what is written there already: past steps filled, the present one long,
+/// later ones hollow.
 void draw_step_dots(const Frame& frame, Canvas& canvas, const Rect& row, double taken) {
   const LessonPane& pane = frame.state.lesson;
   const Theme& theme = *frame.look.theme;

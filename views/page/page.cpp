@@ -126,7 +126,7 @@ void draw_readings(const Frame& frame) {
     const bool is_in_row = reading.beside.y >= row.y - frame.px(8) && reading.beside.y < row.bottom();
     if (&reading != &*first && is_in_row) others.push_back({reading.title, reading.lines});
   }
-  const Rect within = is_slide(frame.state) ? row : window_bounds();  // beside the picture of a slide stands its text
+  const Rect within = is_slide(frame.state) ? row : window_bounds();  // the text of a slide is at its side
   reading_box(frame, first->beside, joined_readings({first->title, first->lines}, others), within);
 }
 

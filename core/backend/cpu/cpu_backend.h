@@ -46,7 +46,6 @@ class CpuBackend : public Backend {
   std::int64_t first_non_finite(const Tensor& x) override;
 #define AFTERGLOW_KERNEL override
 #include "core/backend/kernel_list.inc"
-#undef AFTERGLOW_KERNEL
 
  private:
   /// RoPE of one tensor.
