@@ -171,12 +171,12 @@ TEST_F(LessonWindow, TheLargeNumberIsThatBeforeTheVoteAndThatAfterIt) {
 
 TEST_F(LessonWindow, WithoutAQuestionTheLargeNumberBeginsAtItsLine) {
   const std::string step = "# L\nabout: a\n\n## S\nset: preset = tiny\n", show = "show: step | steps done\n",
-                    run = "run: to 40\n";
+                    run = "run: to 8\n";
   for (const bool is_first : {true, false}) {
     std::ofstream(file) << step + (is_first ? show + run : run + show);
     open();
-    ASSERT_TRUE(comes([&] { return is_over() && pane().shown.now == 40; }));
-    EXPECT_EQ(*pane().shown.before < 40, is_first);
+    ASSERT_TRUE(comes([&] { return is_over() && pane().shown.now == 8; }));
+    EXPECT_EQ(*pane().shown.before < 8, is_first);
   }
 }
 
