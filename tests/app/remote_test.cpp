@@ -237,7 +237,7 @@ TEST_F(RemoteProgram, ADamagedLineIsMadeAgain) {
            "'))) status=none; cat '" + (folder_ / "noise").string() + "'; cat; }";
   };
   const std::string connects = "'" + program_file().string() + "' session --connect";
-  for (const std::string& line : {connects + " | " + broken_after(400'000), broken_after(20'000) + " | " + connects}) {
+  for (const std::string& line : {connects + " | " + broken_after(40'000), broken_after(20'000) + " | " + connects}) {
     RemoteOptions options = through("");
     options.words[2] = "echo >> '" + (folder_ / "lines").string() + "'; " + line;
     auto source = connect_to_remote(options);
