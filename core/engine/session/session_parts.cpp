@@ -57,7 +57,7 @@ bool RunControl::is_over(std::int64_t step, bool finished) const {
 
 void RunControl::limit_speed(double steps_per_second) {
   speed_limit_ = steps_per_second;
-  next_step_at_ = 0;
+  steps_.restart();
 }
 
 void RunControl::change_speed(std::int64_t by) {
@@ -67,13 +67,6 @@ void RunControl::change_speed(std::int64_t by) {
     if (speed_limits[static_cast<std::size_t>(i)] >= speed_limit_) now = i;
   }
   limit_speed(speed_limits[static_cast<std::size_t>(std::clamp<std::int64_t>(now + by, 0, last))]);
-}
-
-// A late step shortens the next interval by at most half.
-void RunControl::count_step(double seconds) {
-  if (speed_limit_ <= 0) return;
-  const double interval = 1 / speed_limit_;
-  next_step_at_ = std::max(next_step_at_, seconds - interval / 2) + interval;
 }
 
 std::optional<ComparedRun> RunControl::next_compared() {

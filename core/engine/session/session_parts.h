@@ -23,6 +23,18 @@ struct ComparedRun {
   bool operator==(const ComparedRun&) const = default;
 };
 
+/// Events at a rate. One that is late shortens the next interval, by at most half, so that the rate is kept.
+class Pace {
+ public:
+  bool is_due(double seconds) const { return seconds >= next_; }
+  void count(double seconds, double rate) { next_ = std::max(next_, seconds - 0.5 / rate) + 1 / rate; }
+  /// The next one is due at once.
+  void restart() { next_ = 0; }
+
+ private:
+  double next_ = 0;  // seconds
+};
+
 /// Whether a session trains, how far, what follows, and how fast. The worker passes steps and seconds.
 class RunControl {
  public:
@@ -56,9 +68,11 @@ class RunControl {
   /// move its end).
   bool is_over(std::int64_t step, bool finished) const;
   /// Whether the next step may begin now.
-  bool is_due(double seconds) const { return rebuilds_to_ >= 0 || speed_limit_ <= 0 || seconds >= next_step_at_; }
+  bool is_due(double seconds) const { return rebuilds_to_ >= 0 || speed_limit_ <= 0 || steps_.is_due(seconds); }
   /// A step begins.
-  void count_step(double seconds);
+  void count_step(double seconds) {
+    if (speed_limit_ > 0) steps_.count(seconds, speed_limit_);
+  }
 
   /// Trains these runs to their ends, one after the other; opening any other run cancels that.
   void compare(std::deque<ComparedRun> runs) { compared_ = std::move(runs); }
@@ -75,7 +89,8 @@ class RunControl {
   bool running_ = false, stopped_non_finite_ = false;
   std::int64_t pause_at_ = -1;  // -1: the recipe's last step
   std::int64_t rebuilds_to_ = -1;
-  double speed_limit_ = 0, next_step_at_ = 0;
+  double speed_limit_ = 0;
+  Pace steps_;
   std::deque<ComparedRun> compared_;
   double clock_start_ = 0, steps_per_second_ = 0;
   std::int64_t clock_step_ = 0;

@@ -110,7 +110,7 @@ void SessionWorker::take_commands() {
     if (run_ && run_->folder()) guarded([&] { keep_notes(); });
     is_stale_ = true;
     scheduler_.note_command();
-    if (!control_.running()) next_publication_ = 0;
+    if (!control_.running()) publications_.restart();
   }
   if (control_.running() && !was_running) scheduler_.begin(all_analyses);
 }
@@ -302,7 +302,7 @@ void SessionWorker::train_while_waiting() {
     if (!run_->is_step_done()) return;
     end_overlapped_step();
     if (mailbox_->is_taken() && is_due_to_publish()) {
-      note_publication();
+      publications_.count(seconds(), options_.publish_hz);
       publish();
     }
   }
@@ -413,7 +413,7 @@ void SessionWorker::take_checksum() {
 
 // At rest the step and its checksum are shown at once; slow analyses follow with the next observation.
 void SessionWorker::analyse_and_publish() {
-  note_publication();
+  publications_.count(seconds(), options_.publish_hz);
   is_stale_ = false;
   bool has_failed = run_ && !device_is_lost_;
   if (has_failed) {
@@ -429,14 +429,7 @@ void SessionWorker::analyse_and_publish() {
   if (has_failed && is_repeated) is_stale_ = false;
 }
 
-bool SessionWorker::is_due_to_publish() const { return seconds() >= next_publication_; }
-
-/// What waits for the end of a step shortens the next interval, by at most half, so that there are `publish_hz` a
-/// second.
-void SessionWorker::note_publication() {
-  const double interval = 1.0 / options_.publish_hz;
-  next_publication_ = std::max(next_publication_, seconds() - interval / 2) + interval;
-}
+bool SessionWorker::is_due_to_publish() const { return publications_.is_due(seconds()); }
 
 void SessionWorker::publish() {
   if (run_ && control_.running()) control_.measure_speed(run_->step(), seconds());

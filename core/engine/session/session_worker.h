@@ -92,7 +92,6 @@ class SessionWorker {
   void analyse_afresh();
   void analyse_and_publish();
   bool is_due_to_publish() const;
-  void note_publication();
   void publish();
   std::shared_ptr<const Observation> observation() const;
 
@@ -121,7 +120,7 @@ class SessionWorker {
   bool is_stale_ = true;         // something has changed since the last observation
   bool is_over_ = false;         // the session ends
   double last_taken_ = -1e9;     // when the window last took an observation
-  double next_publication_ = 0;
+  Pace publications_;
   double step_began_ = 0;
   double trained_ = 0;  // seconds of training of the present run
   bool has_new_notes_ = false;
