@@ -87,6 +87,9 @@ std::string number_text(double value, int digits = 4);
 /// "1,234,567", for counts.
 std::string grouped_number(std::int64_t number);
 
+/// A whole number as `grouped_number` writes it, any other one as `number_text` does.
+std::string count_text(double number, int digits);
+
 /// A place on an axis: the name of its tick, else the number, in groups where the axis counts.
 std::string place_text(const Axis& axis, double at, int digits);
 

@@ -205,11 +205,15 @@ std::string grouped_number(std::int64_t number) {
   return digits;
 }
 
+std::string count_text(double number, int digits) {
+  const bool is_whole = number == std::round(number) && std::abs(number) < 1e15;
+  return is_whole ? grouped_number(std::llround(number)) : number_text(number, digits);
+}
+
 std::string place_text(const Axis& axis, double at, int digits) {
   const auto tick = std::ranges::find(axis.ticks, at, &AxisTick::at);
   if (tick != axis.ticks.end() && !tick->label.empty()) return tick->label;
-  const bool is_count = axis.integer_ticks && at == std::round(at) && std::abs(at) < 1e15;
-  return is_count ? grouped_number(std::llround(at)) : number_text(at, digits);
+  return axis.integer_ticks ? count_text(at, digits) : number_text(at, digits);
 }
 
 std::string tick_text(double value, double step, double max_magnitude) {

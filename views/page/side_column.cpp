@@ -1,6 +1,5 @@
 // The model in training: layers, task, and the settings that can change during the run.
 #include <algorithm>
-#include <cmath>
 
 #include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
@@ -111,11 +110,8 @@ double draw_comparison(Frame& frame, const Rect& area) {
   double y = area.y + section_head(frame, area, "Two runs");
   const auto row = [&] { return Rect{area.x, y, area.width, frame.px(23)}; };
   const auto fact = [&](const std::string& label, double a, double b) {
-    const auto text = [](double number) {
-      const bool is_count = number >= 1000 && number < 1e15 && number == std::floor(number);
-      return is_count ? grouped_number(static_cast<std::int64_t>(number)) : number_text(number, 3);
-    };
-    if (a != b) y += draw_fact(frame, row(), label, text(a) + " → " + text(b), theme.text, FontFace::mono);
+    if (a != b)
+      y += draw_fact(frame, row(), label, count_text(a, 3) + " → " + count_text(b, 3), theme.text, FontFace::mono);
   };
   const Observation &a = frame.seen(), &b = *frame.figures.second();
   FigureCanvas canvas = frame.look.canvas();

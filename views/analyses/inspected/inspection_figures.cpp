@@ -210,11 +210,9 @@ std::string inspected_label(const InspectedView& inspected, int token) {
 }
 
 std::string accuracy_change(const InspectedView& inspected, std::string (*text)(double share)) {
-  const bool is_unknown = inspected.accuracy_is_old && inspected.accuracy_after == inspected.accuracy_before;
-  return text(inspected.accuracy_before) + " → " + (is_unknown ? "" : text(inspected.accuracy_after)) +
-         (is_unknown                  ? "…"
-          : inspected.accuracy_is_old ? " …"
-                                      : "");
+  const double before = inspected.accuracy_before, after = inspected.accuracy_after;
+  const std::string now = !inspected.accuracy_is_old ? text(after) : after == before ? "…" : text(after) + " …";
+  return text(before) + " → " + now;
 }
 
 std::string accuracy_change(const Observation& observation) {
