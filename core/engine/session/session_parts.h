@@ -24,7 +24,7 @@ struct ComparedRun {
 };
 
 /// Events at a rate. One that is late shortens the next interval, by at most half, so that the rate is kept.
-class Pace {
+class EvenRate {
  public:
   bool is_due(double seconds) const { return seconds >= next_; }
   void count(double seconds, double rate) { next_ = std::max(next_, seconds - 0.5 / rate) + 1 / rate; }
@@ -90,7 +90,7 @@ class RunControl {
   std::int64_t pause_at_ = -1;  // -1: the recipe's last step
   std::int64_t rebuilds_to_ = -1;
   double speed_limit_ = 0;
-  Pace steps_;
+  EvenRate steps_;
   std::deque<ComparedRun> compared_;
   double clock_start_ = 0, steps_per_second_ = 0;
   std::int64_t clock_step_ = 0;

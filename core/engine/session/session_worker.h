@@ -120,7 +120,7 @@ class SessionWorker {
   bool is_stale_ = true;         // something has changed since the last observation
   bool is_over_ = false;         // the session ends
   double last_taken_ = -1e9;     // when the window last took an observation
-  Pace publications_;
+  EvenRate publications_;
   double step_began_ = 0;
   double trained_ = 0;  // seconds of training of the present run
   bool has_new_notes_ = false;
