@@ -75,8 +75,10 @@ class SessionServer {
  private:
   /// Whether the window gets something as soon as the session has made it.
   bool is_awaited() const {
-    return shown_ && (shown_->credit > 0 || shown_->answered < received_ || !saves_.empty() || !pieces_.empty());
+    return shown_ && (shown_->credit > 0 || owes_answer(*shown_) || !saves_.empty() || !pieces_.empty());
   }
+  /// Whether a command's effect has not been sent; a slow line is then kept free for it.
+  bool owes_answer(const ServedWindow& window) const { return window.answered < received_; }
 
   void wait(const Descriptor& socket, int milliseconds) {
     std::vector<pollfd> waits;
@@ -180,7 +182,8 @@ class SessionServer {
   /// Between observations.
   void send_piece(ServedWindow& window) {
     const double now = line_clock();
-    if (pieces_.empty() || !window.line.is_idle() || (window.is_slow && now < next_piece_at_)) return;
+    if (pieces_.empty() || !window.line.is_idle() || (window.is_slow && (owes_answer(window) || now < next_piece_at_)))
+      return;
     const Piece& rest = pieces_.front();
     const std::size_t size = window.is_slow ? slow_piece_bytes : piece_bytes;  // what follows waits for it
     const Piece piece{rest.save, rest.bytes.substr(sent_bytes_, size), sent_bytes_ + size >= rest.bytes.size()};
@@ -236,7 +239,7 @@ class SessionServer {
     const bool is_answer = taken > window.answered;
     if (window.revision == session_->revision() || !window.line.is_idle()) return;
     if (window.credit <= (is_answer ? -most_owed : 0)) return;
-    if (window.is_slow && !is_answer && now - window.shown_at < slow_interval) return;
+    if (window.is_slow && !is_answer && (owes_answer(window) || now - window.shown_at < slow_interval)) return;
     --window.credit;
     window.shown_at = now;
     window.revision = session_->revision();

@@ -19,6 +19,7 @@ constexpr double max_urgent_seconds = 15;    // from which on training has prior
 constexpr double share_for_edits = 0.5;      // while the user drags a mode, so that figures follow
 constexpr double felt_seconds = 1;           // of a run, several of which in a row would delay training
 constexpr double felt_overlapped = 0.1;      // the same of a GPU that trains at the same time
+constexpr double felt_in_answer = 0.005;     // of a run before the picture that follows a drag
 constexpr double min_slice_seconds = 0.015;  // of urgent pieces between two steps
 constexpr double max_slice_seconds = 0.2;    // the same if a step is long
 // At rest they have all of it, except after a command.
@@ -33,12 +34,10 @@ void AnalysisThrottle::begin(double now) {
 }
 
 double AnalysisThrottle::due_at(double share, double max_cost) const {
-  const bool is_cheap = !is_slow() && (cost_ <= max_cost || made_ < 2);
+  const bool is_cheap = !takes(felt_seconds) && (cost_ <= max_cost || made_ < 2);
   const double by_share = last_ + cost_ / share, early = is_cheap || made_ == 0 ? 2 * last_ - begin_ : by_share;
   return std::max(last_ + min_interval_, std::min(by_share, early));
 }
-
-bool AnalysisThrottle::is_slow() const { return cost_ > felt_seconds; }
 
 void AnalysisThrottle::record(double from, double until) {
   last_ = from;
@@ -117,7 +116,7 @@ bool AnalysisScheduler::is_due(Analysis analysis, const AnalysedRun& run) const 
 }
 
 bool AnalysisScheduler::is_slow(const AnalysisInfo& row, const AnalysedRun& run) const {
-  return has(wanted(run), row.analysis) && throttles_[index_of(row.analysis)].is_slow();
+  return has(wanted(run), row.analysis) && throttles_[index_of(row.analysis)].takes(felt_seconds);
 }
 
 bool AnalysisScheduler::is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const {
@@ -203,11 +202,13 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
   return true;
 }
 
-bool AnalysisScheduler::update_due(AnalysedRun& run, bool running) {
-  const bool steered = is_steered(running);
+bool AnalysisScheduler::update_due(AnalysedRun& run, bool running, bool answers) {
+  const bool steered = is_steered(running) || answers;
+  const bool follows_edit = answers && running && inspected_is_edited_;
   bool recorded = false;
   for (const AnalysisInfo& row : analysis_table()) {
     if (row.cost > AnalysisCost::interactive && steered) break;
+    if (row.cost < AnalysisCost::interactive && follows_edit && of(row.analysis).takes(felt_in_answer)) continue;
     if (row.cost > AnalysisCost::quick && !running && recorded) break;  // one for each observation
     if (row.cost != AnalysisCost::piecewise) {
       recorded = update_one(row, run, running) || recorded;

@@ -24,8 +24,8 @@ class AnalysisThrottle {
   /// When the next run may begin if in the long run the analysis takes at most `share` (0 to 1) of the time. One that
   /// costs more than `max_cost` seconds is bound by that from its second run on; the first includes set-up.
   double due_at(double share, double max_cost = 1e9) const;
-  /// Whether the last run was so long that several in a row would visibly delay training.
-  bool is_slow() const;
+  /// Whether the last run took longer.
+  bool takes(double seconds) const { return cost_ > seconds; }
   /// Seconds since the last run began.
   double waited(double now) const { return now - last_; }
   /// Seconds since `begin`.
@@ -80,9 +80,10 @@ class AnalysisScheduler {
   /// During training: advances urgent analyses by whole slices of pieces. Does not depend on how fast the window draws.
   /// After the first seconds a partial result is completed at a lower share.
   void advance_urgent(AnalysedRun& run);
-  /// Runs what is due for the next observation. True if, at rest, more follows. An analysis that this model or sequence
-  /// does not allow (ExitCode::bad_input) is reported once and skipped.
-  bool update_due(AnalysedRun& run, bool running);
+  /// Runs what is due for the next observation. For one that `answers` a command, what takes long waits. True if, at
+  /// rest, more follows. An analysis that this model or sequence does not allow (ExitCode::bad_input) is reported once
+  /// and skipped.
+  bool update_due(AnalysedRun& run, bool running, bool answers = false);
   /// Adds when each requested result will be complete (AnalysisWork::due_in); the others become idle unless current.
   void estimate(const AnalysedRun& run, bool running, AnalysisResults& results) const;
 

@@ -23,16 +23,17 @@ struct ComparedRun {
   bool operator==(const ComparedRun&) const = default;
 };
 
-/// Events at a rate. One that is late shortens the next interval, by at most half, so that the rate is kept.
+/// Events at a rate. One that is late, by at most so many intervals, shortens the next ones, so that the rate is kept.
 class EvenRate {
  public:
+  explicit EvenRate(double most_late) : most_late_(most_late) {}
   bool is_due(double seconds) const { return seconds >= next_; }
-  void count(double seconds, double rate) { next_ = std::max(next_, seconds - 0.5 / rate) + 1 / rate; }
+  void count(double seconds, double rate) { next_ = std::max(next_, seconds - most_late_ / rate) + 1 / rate; }
   /// The next one is due at once.
   void restart() { next_ = 0; }
 
  private:
-  double next_ = 0;  // seconds
+  double most_late_, next_ = 0;  // intervals, seconds
 };
 
 /// Whether a session trains, how far, what follows, and how fast. The worker passes steps and seconds.
@@ -90,7 +91,7 @@ class RunControl {
   std::int64_t pause_at_ = -1;  // -1: the recipe's last step
   std::int64_t rebuilds_to_ = -1;
   double speed_limit_ = 0;
-  EvenRate steps_;
+  EvenRate steps_{0.5};  // without haste after a pause
   std::deque<ComparedRun> compared_;
   double clock_start_ = 0, steps_per_second_ = 0;
   std::int64_t clock_step_ = 0;

@@ -42,7 +42,6 @@ void SessionWorker::begin() {
 }
 
 bool SessionWorker::turn() {
-  const std::uint64_t before = taken_;
   take_commands();
   if (is_over_) return false;
   // The first step and analyses of a large model take long; publish its summary before them.
@@ -58,17 +57,17 @@ bool SessionWorker::turn() {
   }
   announced_ = opened_;
   guarded([&] { watch_folder(); });
-  // The effect of a command is shown before the next step, which may take long.
-  const bool shows_first = taken_ != before && mailbox_->is_taken() && is_due_to_publish();
-  if (is_training() && control_.is_due(seconds()) && !shows_first) guarded([&] { train(); });
+  // The effect of a command is shown before the next step and before slow analyses.
+  const bool answers = taken_ != mailbox_->taken_commands() && mailbox_->is_taken() && answers_.is_due(seconds());
+  if (is_training() && control_.is_due(seconds()) && !answers) guarded([&] { train(); });
   if (mailbox_->is_taken()) last_taken_ = seconds();
-  if (is_training() && !device_is_lost_ && seconds() - last_taken_ < window_timeout_seconds)
+  if (is_training() && !device_is_lost_ && !answers && seconds() - last_taken_ < window_timeout_seconds)
     scheduler_.advance_urgent(*run_);
   // At rest a piecewise analysis gets all the time, one piece per turn.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*run_) || is_stale_;
-  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) && is_due_to_publish())
-    guarded([&] { analyse_and_publish(); });
+  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) && (answers || is_due_to_publish()))
+    guarded([&] { analyse_and_publish(answers); });
   return true;
 }
 
@@ -412,14 +411,15 @@ void SessionWorker::take_checksum() {
 }
 
 // At rest the step and its checksum are shown at once; slow analyses follow with the next observation.
-void SessionWorker::analyse_and_publish() {
+void SessionWorker::analyse_and_publish(bool answers) {
   publications_.count(seconds(), options_.publish_hz);
+  if (answers) answers_.count(seconds(), options_.publish_hz);
   is_stale_ = false;
   bool has_failed = run_ && !device_is_lost_;
   if (has_failed) {
     guarded([&] {
       if (!control_.running()) take_checksum();
-      is_stale_ = scheduler_.update_due(*run_, control_.running()) || is_stale_;
+      is_stale_ = scheduler_.update_due(*run_, control_.running(), answers) || is_stale_;
       has_failed = false;
     });
   }

@@ -90,7 +90,8 @@ class SessionWorker {
   bool has_pieces() const;
   /// Makes every analysis due at once after a change of what is analysed.
   void analyse_afresh();
-  void analyse_and_publish();
+  /// `answers`: only with what shows the effect of a command.
+  void analyse_and_publish(bool answers);
   bool is_due_to_publish() const;
   void publish();
   std::shared_ptr<const Observation> observation() const;
@@ -120,7 +121,8 @@ class SessionWorker {
   bool is_stale_ = true;         // something has changed since the last observation
   bool is_over_ = false;         // the session ends
   double last_taken_ = -1e9;     // when the window last took an observation
-  EvenRate publications_;
+  EvenRate publications_{4};     // an analysis that took long delays them
+  EvenRate answers_{0.5};        // those that show a command first
   double step_began_ = 0;
   double trained_ = 0;  // seconds of training of the present run
   bool has_new_notes_ = false;

@@ -135,7 +135,7 @@ TEST(AnalysisThrottle, WhatTakesSecondsStopsTheTrainingOnceAtTheBeginning) {
   throttle.begin(0);
   EXPECT_TRUE(is_due(throttle, 0.01, 0));
   throttle.record(0, 4);
-  EXPECT_TRUE(throttle.is_slow());
+  EXPECT_TRUE(throttle.takes(3.9));
   EXPECT_FALSE(is_due(throttle, 0.01, 399));
   EXPECT_TRUE(is_due(throttle, 0.01, 400));
 }
@@ -339,6 +339,22 @@ TEST(AnalysisScheduler, AnEditedProbeIsAnsweredThoughItIsNotRequested) {
   test.scheduler.note_edit();
   test.scheduler.update_due(test.analysed, true);
   EXPECT_TRUE(test.analysed.is_current(Analysis::inspected));
+}
+
+TEST(AnalysisScheduler, WhatTakesLongDoesNotDelayTheAnswerToAnEdit) {
+  Scheduled test;
+  test.tick = 0.01;  // an analysis takes some of them
+  test.scheduler.request(Analysis::spectra | Analysis::inspected);
+  test.scheduler.update_due(test.analysed, true);
+  test.analysed.train_step();
+  test.analysed.change_inspection({"head_off", R"({"head": 0})"_json});
+  test.scheduler.note_edit();
+  test.now += 1000;  // both are due
+  test.scheduler.update_due(test.analysed, true, true);
+  EXPECT_TRUE(test.analysed.is_current(Analysis::inspected));
+  EXPECT_FALSE(test.analysed.is_current(Analysis::spectra));
+  test.scheduler.update_due(test.analysed, true);
+  EXPECT_TRUE(test.analysed.is_current(Analysis::spectra)) << "it follows";
 }
 
 }  // namespace

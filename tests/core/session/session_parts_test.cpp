@@ -562,5 +562,25 @@ TEST(Undo, TakesBackExactlyTheCommandsThatAreCountedAsUndoable) {
   }
 }
 
+/// Pictures of 60 a second between steps of 15 ms, and after an analysis that took three times as long.
+TEST(EvenRate, KeepsItsRateWhereItsEventsComeLate) {
+  for (const double pause : {0.0, 0.045}) {
+    EvenRate pictures(4);
+    int count = 0;
+    for (double now = 0; now < 100; now += 0.015) {
+      if (pictures.is_due(now)) {
+        pictures.count(now, 60);
+        ++count;
+      }
+      if (count % 60 == 59) now += pause;
+    }
+    EXPECT_NEAR(count, 6000, pause > 0 ? 60 : 2) << pause;
+  }
+  EvenRate steps(0.5);
+  steps.count(100, 1);
+  EXPECT_FALSE(steps.is_due(100.4)) << "what was late is not made up at once";
+  EXPECT_TRUE(steps.is_due(100.6));
+}
+
 }  // namespace
 }  // namespace afterglow

@@ -53,6 +53,21 @@ TEST(Session, TrainsToTheEndWithTheChecksumOfTheHeadlessRun) {
   EXPECT_EQ(end->trace->step, 40);
 }
 
+/// Also where the next picture of the training would not be due for long.
+TEST(Session, TheEffectOfACommandIsShownBeforeTheNextStep) {
+  TurnedWorker test(small_recipe_json(), {.device = "cpu", .threads = 1, .start_running = true, .publish_hz = 1e-3});
+  for (int i = 0; i < 4; ++i) {
+    test.box.take();
+    test.worker.turn();
+  }
+  const std::int64_t step = test.worker.run().step();
+  EXPECT_GT(step, test.box.take()->step) << "it trains between two pictures";
+  test.box.send({"note", R"({"text": "now"})"_json});
+  test.worker.turn();
+  EXPECT_EQ(test.box.taken_commands(), 1u);
+  EXPECT_EQ(test.box.take()->step, step);
+}
+
 TEST(Session, SaysWhatItReadsFromASlowDiskAndKeepsCommandsUntilThen) {
   std::promise<void> disk;
   SessionOptions options = resting();
