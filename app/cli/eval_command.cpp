@@ -61,20 +61,20 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const SavedRun moment =
       open_with_weights(options.snapshot, options.step, "eval needs trained weights", common, output);
   const std::unique_ptr<Backend> backend = chosen_backend(moment, common, output);
-  const std::unique_ptr<TrainingRun> run = make_run(moment, *backend);
-  nlohmann::json config = task_of(options, run->recipe());
+  TrainingRun run(moment, *backend);
+  nlohmann::json config = task_of(options, run.recipe());
   if (!options.text_file.empty()) take_text(config, options.text_file);
   nlohmann::json cells = nlohmann::json::array(), left_out = nlohmann::json::array();
   const bool goes_by_token = options.is_recurrent || options.decoded >= 0;
   std::vector<double> bindings, lengths, accuracies, at_once, perplexities, among_five;
-  run->trainer().set_evaluation_check(
+  run.trainer().set_evaluation_check(
       [&] { Interruption::check("after " + std::to_string(cells.size()) + " numbers"); });
   const auto measure = [&](const nlohmann::json& task_config, const nlohmann::json& n, int length, bool as_trained) {
     const std::unique_ptr<Task> task = asked_task(options, task_config);
-    if (task->vocab() > run->trainer().model().vocab())
+    if (task->vocab() > run.trainer().model().vocab())
       throw UsageError("task ", task->name(), " uses ", task->vocab(), " tokens, the model only ",
-                       run->trainer().model().vocab());
-    Trainer& trainer = run->trainer();
+                       run.trainer().model().vocab());
+    Trainer& trainer = run.trainer();
     const DecodeForm form{options.decoded, options.keeps_scale};
     const double whole = trainer.evaluate(options.examples, task.get()),
                  accuracy = goes_by_token ? trainer.evaluate_recurrent(options.examples, task.get(), form) : whole;
@@ -125,7 +125,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     }
     output.wrote(write_csv(options.csv, columns, existing_files(common)));
   }
-  return {{"snapshot", options.snapshot}, {"step", run->step()},       {"examples", options.examples},
+  return {{"snapshot", options.snapshot}, {"step", run.step()},        {"examples", options.examples},
           {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells},
           {"left_out", left_out}};
 }

@@ -88,13 +88,13 @@ nlohmann::json export_model(const ExportOptions& options, const CommonOptions& c
   const SavedRun saved = open_with_weights(options.model, options.step, "export needs weights", common, output);
   make_folder(options.out);
   const std::unique_ptr<Backend> backend = make_backend("cpu", common.threads);
-  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
-  note_settings(run->recipe(), output);
+  TrainingRun run(saved, *backend);
+  note_settings(run.recipe(), output);
   const std::vector<std::string> files =
-      options.format == npz_format ? write_arrays(*run, options, common)
-                                   : write_folder(*run, library_named(options.format), options, common, output);
+      options.format == npz_format ? write_arrays(run, options, common)
+                                   : write_folder(run, library_named(options.format), options, common, output);
   for (const std::string& file : files) output.wrote(file);
-  return {{"model", options.model}, {"format", options.format}, {"step", run->step()}, {"files", files}};
+  return {{"model", options.model}, {"format", options.format}, {"step", run.step()}, {"files", files}};
 }
 
 }  // namespace afterglow

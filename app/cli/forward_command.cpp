@@ -62,29 +62,29 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
   const SavedRun saved =
       open_with_weights(options.model, options.step, "forward needs weights", common, output, Use::only_run);
   const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
-  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
-  const Model& model = run->trainer().model();
+  TrainingRun run(saved, *backend);
+  const Model& model = run.trainer().model();
   if (model.places() > 0)
     throw Error(
         ExitCode::bad_input, options.model,
         ": its memory tokens precede every sequence, so its answers depend on more than the given tokens; use eval");
   const std::optional<std::string> text = options.text.read();
-  const TokenIds ids = text ? one_sequence(tokens_of_prompt(run->trainer().task(), *text))
+  const TokenIds ids = text ? one_sequence(tokens_of_prompt(run.trainer().task(), *text))
                             : read_token_ids(options.tokens, model.vocab());
   const std::int64_t padding = ids.padding();
   if (padding > 0)
     output.note(padding,
                 " positions are padding according to the attention_mask: each sequence is read without them, and their "
                 "logits are 0");
-  const std::vector<float> logits = padding > 0 ? answer_padded(run->trainer(), ids) : answer(run->trainer(), ids);
+  const std::vector<float> logits = padding > 0 ? answer_padded(run.trainer(), ids) : answer(run.trainer(), ids);
   TensorFile file;
   file.tensors.push_back(
       make_tensor("logits", {ids.sequences, ids.length, model.vocab()}, std::span<const float>(logits)));
   write_safetensors(options.out, file, existing_files(common));
   output.line("logits [", ids.sequences, ", ", ids.length, ", ", model.vocab(), "] written to ", options.out);
-  return {{"model", options.model},   {"step", run->step()},        {"tokens", options.tokens},
+  return {{"model", options.model},   {"step", run.step()},         {"tokens", options.tokens},
           {"logits", options.out},    {"sequences", ids.sequences}, {"length", ids.length},
-          {"padding", padding},       {"vocab", model.vocab()},     {"parameters", run->trainer().parameters().count()},
+          {"padding", padding},       {"vocab", model.vocab()},     {"parameters", run.trainer().parameters().count()},
           {"device", backend->name()}};
 }
 

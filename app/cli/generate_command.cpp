@@ -55,10 +55,10 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   const SavedRun saved =
       open_with_weights(options.model, options.step, "generate needs trained weights", common, output, Use::only_run);
   const std::unique_ptr<Backend> backend = chosen_backend(saved, common, output);
-  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
-  const std::vector<int> beginning = beginning_of(options, *run);
-  const Task& task = run->trainer().task();
-  const char* const weights = name_of(run->trainer().parameters().is_narrow() ? DType::bf16 : DType::f32);
+  TrainingRun run(saved, *backend);
+  const std::vector<int> beginning = beginning_of(options, run);
+  const Task& task = run.trainer().task();
+  const char* const weights = name_of(run.trainer().parameters().is_narrow() ? DType::bf16 : DType::f32);
   if (const Precision precision = backend->precision(); precision != Precision::fp32)
     output.note("single tokens are multiplied with ", weights, " weights in float32; ", name_of(precision),
                 " is used for a beginning that is read at once (--prefill)");
@@ -66,7 +66,7 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   nlohmann::json tokens = nlohmann::json::array();
   const GenerationOptions how{options.count, options.temperature, options.top,        options.top_p,
                               options.seed,  options.prefills,    options.keeps_scale};
-  generate(run->trainer(), beginning, how, [&](int token) {
+  generate(run.trainer(), beginning, how, [&](int token) {
     Interruption::check("after " + std::to_string(tokens.size()) + " tokens");
     tokens.push_back(token);
     all.push_back(token);
@@ -82,7 +82,7 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   std::istringstream lines(whole);
   for (std::string line; std::getline(lines, line);) output.line(line);
   return {{"model", options.model},
-          {"step", run->step()},
+          {"step", run.step()},
           {"beginning", beginning},
           {"tokens", tokens},
           {"begun", begun},

@@ -100,16 +100,17 @@ json run_folder_info(const RunFolder& folder, Output& output) {
 json file_info(const InfoOptions& options, Output& output) {
   const bool is_folder = std::filesystem::is_directory(options.file);
   json of_folder{{"file", options.file}};
-  if (const RunFolder folder = is_folder ? RunFolder(options.file) : RunFolder(); folder.is_run()) {
-    of_folder.update(run_folder_info(folder, output));
-    if (folder.states().empty()) {
-      for (const std::string& note : folder.notes()) output.note(note);
+  const auto folder = is_folder ? std::make_shared<RunFolder>(options.file) : nullptr;
+  if (folder && folder->is_run()) {
+    of_folder.update(run_folder_info(*folder, output));
+    if (folder->states().empty()) {
+      for (const std::string& note : folder->notes()) output.note(note);
       return of_folder;
     }
   }
   if (!is_folder && std::filesystem::path(options.file).extension() == ".safetensors")
     return tensors_info(options, output);
-  const SavedRun saved = open_saved_run(options.file);
+  const SavedRun saved = open_saved_run(options.file, no_step, folder);
   const Recipe& recipe = saved.recipe;
   json result = say_recipe(recipe, output);
   result.update(of_folder);

@@ -231,8 +231,8 @@ void bench_generate(const Setup& setup) {
                                                   : SavedRun{recipe_of(model, {}, setup.backend), std::nullopt};
   saved.own_recipe().precision = setup.backend.precision();
   if (saved.origin) saved.origin->keep_narrow();
-  const std::unique_ptr<TrainingRun> run = make_run(saved, setup.backend);
-  Trainer& trainer = run->trainer();
+  TrainingRun run(saved, setup.backend);
+  Trainer& trainer = run.trainer();
   std::vector<int> beginning;
   for (int i = 0; i < prompt; ++i) beginning.push_back(static_cast<int>(i % trainer.model().vocab()));
   std::vector<double> times, prefills;

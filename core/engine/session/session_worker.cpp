@@ -187,7 +187,8 @@ std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backe
                                                     std::unique_ptr<Backend>& side) {
   auto analysed = std::make_unique<AnalysedRun>(saved, backend);
   const Trainer& trainer = analysed->trainer();
-  if (trainer.forecast() || trainer.parameters().count() < options_.side_stream_from) return analysed;
+  if (trainer.is_only_read() || trainer.forecast() || trainer.parameters().count() < options_.side_stream_from)
+    return analysed;
   try {
     if (!side) side = backend.low_priority_backend();
     if (side)

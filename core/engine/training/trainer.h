@@ -140,6 +140,9 @@ class Trainer : Immovable {
     return *model().branches()[static_cast<std::size_t>(part.branch)].layer;
   }
   std::size_t arena_bytes() const { return arena_.capacity(); }
+  /// From now on nobody trains it, so that analyses read its model in place: who loads others starts them again.
+  void only_read() { is_only_read_ = true; }
+  bool is_only_read() const { return is_only_read_; }
   bool is_large() const { return parameters_.count() > many_parameters; }
 
  private:
@@ -177,7 +180,8 @@ class Trainer : Immovable {
   double loss_ = 0, accuracy_ = 0;          // of the last step in parts
   std::vector<Transfer> transfers_;         // transfers that are sent together
   std::int64_t step_ = 0;
-  bool has_moments_ = false;      // false: they are still zero
+  bool has_moments_ = false;  // false: they are still zero
+  bool is_only_read_ = false;
   bool is_known_to_fit_ = false;  // with the present batch
   std::vector<ModelPart> parts_;
   std::unique_ptr<Arena> evaluation_arena_;

@@ -93,6 +93,9 @@ TrainingRun::TrainingRun(const SavedRun& saved, Backend& backend, std::size_t hi
     : TrainingRun(saved.own_recipe(), saved.snapshot ? &*saved.snapshot : nullptr, backend, history_limit,
                   saved.origin.get()) {
   folder_ = saved.folder;
+  if (!folder_) return;
+  history_.forget_after(-1);  // the folder has the states
+  trainer_->only_read();
 }
 
 TrainingRun::TrainingRun(Recipe recipe, const Snapshot* snapshot, Backend& backend, std::size_t history_limit,
@@ -481,7 +484,7 @@ bool TrainingRun::open_stored(const StoredState& stored) {
   const SavedRun saved = open_state(stored);
   if (saved.recipe.model != recipe_.model)
     throw BadInput(stored.path.string(), ": it holds another model than the one that is open");
-  const TrainerState present = trainer_->save();
+  TrainerState present = trainer_->save();
   std::shared_ptr<const Spectra> numbered;
   try {
     if (saved.snapshot) {
@@ -491,7 +494,9 @@ bool TrainingRun::open_stored(const StoredState& stored) {
     } else {
       saved.origin->check(trainer_->parameters());
       saved.origin->load(trainer_->parameters());
-      trainer_->restore({stored.step, trainer_->save().weights, {}, {}, {}});
+      present = trainer_->save(std::move(present));  // in its memory, because a large model is there twice already
+      present.step = stored.step;
+      trainer_->restore(present);
     }
   } catch (...) {
     trainer_->restore(present);

@@ -108,14 +108,14 @@ TEST(CheckpointRun, IsNamedByItsRecipe) {
   fs::rename(made.folder(), made.folder().string() + "_gone");
   EXPECT_EQ(TrainingRun(snapshot, *backend).trainer().checksum(), trained);
   EXPECT_THROW(TrainingRun(saved.recipe, *backend), Error);
-  EXPECT_EQ(make_run(saved, *backend)->trainer().checksum(), start) << "a folder that is open is not opened again";
+  EXPECT_EQ(TrainingRun(saved, *backend).trainer().checksum(), start) << "a folder that is open is not opened again";
   fs::rename(made.folder().string() + "_gone", made.folder());
 }
 
 TEST(CheckpointRun, HoldsItsWeightsAloneUntilItTrains) {
   const MadeModel made("weights_alone", 48, 4000, 2);
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  const std::unique_ptr<TrainingRun> run = make_run(open_saved_run(made.folder()), *backend);
+  const std::unique_ptr<TrainingRun> run = std::make_unique<TrainingRun>(open_saved_run(made.folder()), *backend);
   const std::size_t weights = run->trainer().parameters().values().bytes(), opened = backend->held_bytes();
   EXPECT_LT(opened, weights + weights / 4);
   EXPECT_EQ(run->history().bytes(), 0u) << "its first state is in the folder";
@@ -153,13 +153,13 @@ TEST(CheckpointRun, ItsPartsAreShownAsTheirWeightsArrive) {
     const LoadingWatch watch([&](const Parameter& parameter) {
       if (arriving.note(parameter)) shown.push_back(arriving.summary().layers.size());
     });
-    make_run(saved, *backend);
+    const TrainingRun opened(saved, *backend);
   }
   EXPECT_THAT(shown, testing::ElementsAre(1, 2, 3, 5)) << "the head's norm is read before the blocks";
   EXPECT_EQ(arriving.summary().layers[3].label, "2 mamba2");
   EXPECT_EQ(arriving.summary().name, "") << "the page follows a model when all of it is there";
   const std::size_t told = shown.size();
-  make_run(saved, *backend);
+  const TrainingRun opened(saved, *backend);
   EXPECT_EQ(shown.size(), told) << "the analysis has ended";
 }
 
@@ -167,7 +167,7 @@ TEST(CheckpointRun, OpensALargeModel) {
   const MadeModel made("large", 768, 50288, 24);
   EXPECT_NEAR(static_cast<double>(made.numbers()), 130e6, 2e6);
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  const std::unique_ptr<TrainingRun> run = make_run(open_saved_run(made.folder()), *backend);
+  const std::unique_ptr<TrainingRun> run = std::make_unique<TrainingRun>(open_saved_run(made.folder()), *backend);
   EXPECT_EQ(run->trainer().parameters().count(), static_cast<std::int64_t>(made.numbers()));
 }
 

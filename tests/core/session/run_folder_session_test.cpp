@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/training/saved/model_copy.h"
 #include "tests/core/session/turned_worker.h"
 
 namespace afterglow {
@@ -54,6 +55,29 @@ TEST(RunFolderSession, WalksOverTheStatesAndFollowsTheNewest) {
   EXPECT_TRUE(newest->follows);
   EXPECT_EQ(newest->checksum, checksums[12]);
   EXPECT_EQ(newest->latest_step, 12) << "nothing is trained";
+  std::filesystem::remove_all(folder);
+}
+
+/// Its analyses read the weights in place, and begin again where other weights are loaded.
+TEST(RunFolderSession, AStateHasTheNumbersThatItHasAlone) {
+  const auto folder = std::filesystem::temp_directory_path() / "afterglow_run_folder_numbers";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto file = [&](int step) { return folder / ("step_" + std::to_string(step) + ".safetensors"); };
+  const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  TrainingRun trained(small_recipe(), *backend);
+  for (const int step : {4, 8}) {
+    trained.go_to(step);
+    write_snapshot(file(step), trained.snapshot());
+  }
+  AnalysedRun analysed(open_saved_run(folder), *backend);
+  EXPECT_EQ(analysed.step(), 8);
+  for (const Analysis begun : {Analysis::influence, Analysis::patch, Analysis::readout}) analysed.advance(begun);
+  analysed.go_to(4);
+  ModelCopy copy(analysed.recipe().model, analysed.trainer());
+  EXPECT_EQ(&copy.model(), &analysed.trainer().model());
+  AnalysedRun alone(open_saved_run(file(4)), *backend);
+  expect_same_numbers(analysed.observe(looks_at_the_model()), alone.observe(looks_at_the_model()));
   std::filesystem::remove_all(folder);
 }
 

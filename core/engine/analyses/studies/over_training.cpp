@@ -100,6 +100,7 @@ class OverTraining : public Study<OverTrainingConfig, OverTrainingView> {
       snapshot.recipe.shown_step = -1;
       now_ = std::make_unique<AnalysedRun>(SavedRun{snapshot.recipe, snapshot}, backend, 0);
     }
+    now_->trainer().only_read();
     measured_step_ = step;
   }
 

@@ -9,7 +9,9 @@ ModelCopy::ModelCopy(const nlohmann::json& model, Trainer& trainer)
     : ModelCopy(model, trainer, trainer.backend(), trainer.dtype()) {}
 
 ModelCopy::ModelCopy(const nlohmann::json& model, Trainer& trainer, Backend& backend, DType dtype)
-    : trainer_(&trainer), model_(std::make_unique<Model>(model, store_)) {
+    : trainer_(&trainer) {
+  if (trainer.is_only_read() && dtype == trainer.dtype()) return;
+  own_ = std::make_unique<Model>(model, store_);
   store_.allocate_values(backend, dtype);
 }
 
@@ -22,6 +24,7 @@ void ModelCopy::put(std::span<const double> weights, const std::function<void()>
 }
 
 void ModelCopy::take_weights() {
+  if (!own_) return;
   const ParameterStore& from = trainer_->parameters();
   const bool is_alike = &from.backend() == &store_.backend() && from.dtype() == store_.dtype();
   if (is_alike) return store_.backend().copy(store_.values(), from.values());
@@ -35,7 +38,7 @@ void ModelCopy::take() {
 
 void ModelCopy::follow() {
   step_ = trainer_->finished_steps();
-  model_->follow(trainer_->model(), store_.backend(), store_.dtype());
+  if (own_) own_->follow(trainer_->model(), store_.backend(), store_.dtype());
 }
 
 }  // namespace afterglow

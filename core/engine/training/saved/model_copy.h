@@ -13,7 +13,7 @@ namespace afterglow {
 
 class ModelCopy {
  public:
-  /// `model` is the recipe's; the trainer must outlive the copy.
+  /// `model` is the recipe's; the trainer must outlive the copy. That of a trainer which is only read is not copied.
   ModelCopy(const nlohmann::json& model, Trainer& trainer);
   /// On another back end, which must outlive the copy, or in another precision.
   ModelCopy(const nlohmann::json& model, Trainer& trainer, Backend& backend, DType dtype);
@@ -26,9 +26,8 @@ class ModelCopy {
   void put(std::span<const double> weights, const std::function<void()>& meanwhile = {});
   /// Step of the weights; -1 before the first `take`.
   std::int64_t step() const { return step_; }
-  Model& model() { return *model_; }
-  const Model& model() const { return *model_; }
-  ParameterStore& parameters() { return store_; }
+  Model& model() { return own_ ? *own_ : trainer_->model(); }
+  const Model& model() const { return own_ ? *own_ : trainer_->model(); }
   Trainer& trainer() const { return *trainer_; }
 
  private:
@@ -36,7 +35,7 @@ class ModelCopy {
 
   Trainer* trainer_;
   ParameterStore store_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<Model> own_;  // null: the trainer's
   std::int64_t step_ = -1;
 };
 

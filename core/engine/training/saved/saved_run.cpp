@@ -79,10 +79,10 @@ SavedRun read_run_folder(std::shared_ptr<RunFolder> folder, std::int64_t step) {
   return saved;
 }
 
-SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step) {
+SavedRun read_saved_run(const std::filesystem::path& path, std::int64_t step, std::shared_ptr<RunFolder> folder) {
   std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) {
-    auto folder = std::make_shared<RunFolder>(path);
+  if (folder || std::filesystem::is_directory(path, unknown)) {
+    if (!folder) folder = std::make_shared<RunFolder>(path);
     const bool is_plain = step == no_step && folder->is_model();
     if (folder->is_run() && !is_plain) return read_run_folder(std::move(folder), step == no_step ? newest_state : step);
     if (step == no_step || step == newest_state) return read_model(path);
@@ -181,8 +181,8 @@ SavedRun open_state(const StoredState& state, const std::string& name) {
   return saved;
 }
 
-SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step) {
-  SavedRun saved = read_saved_run(path, step);
+SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step, std::shared_ptr<RunFolder> folder) {
+  SavedRun saved = read_saved_run(path, step, std::move(folder));
   leave_out_broken_labels(saved.recipe, saved.notes);
   if (saved.snapshot) saved.snapshot->recipe.task = saved.recipe.task;
   return saved;

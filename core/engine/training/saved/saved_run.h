@@ -40,8 +40,9 @@ SavedRun read_text(const std::filesystem::path& path);
 /// Opens .json (recipe), .safetensors (snapshot), .svg, .pdf, .png or .csv (exported figure), .txt (read_text), the
 /// folder of another library's model, or a folder of states over steps, of which `step` names one; without a step the
 /// model that the folder itself is, if it is one, else the newest state. Throws Error(bad_input) that names file and
-/// lack, Error(usage) for a step that is not there.
-SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step = no_step);
+/// lack, Error(usage) for a step that is not there. `folder`: what is at the path, where that is read already.
+SavedRun open_saved_run(const std::filesystem::path& path, std::int64_t step = no_step,
+                        std::shared_ptr<RunFolder> folder = nullptr);
 
 /// A run that another thread reads, because a disk may be slow.
 struct OpeningRun {
@@ -55,9 +56,6 @@ OpeningRun open_aside(const std::string& name, std::function<SavedRun()> open, d
 SavedRun open_state(const StoredState& state, const std::string& name = "");
 /// Chooses the precision that the recipe asks for; what to say where the back end does not have it, else an empty text.
 std::string choose_precision(const Recipe& recipe, Backend& backend);
-inline std::unique_ptr<TrainingRun> make_run(const SavedRun& saved, Backend& backend) {
-  return std::make_unique<TrainingRun>(saved, backend);
-}
 
 /// "auto", "cpu" or "cuda" -> a back end; "auto" takes the GPU if there is one. Throws Error(no_gpu) with the reason.
 std::unique_ptr<Backend> make_backend(const std::string& device, int threads);

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(All, OfSessa, ::testing::Values("sessa_tiny", "sessa_gq
 void expect_round_trip(const ModelFolder& folder, const ModelFolder& back) {
   const SavedRun saved = open_saved_run(folder.path());
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  const std::unique_ptr<TrainingRun> run = make_run(saved, *backend);
+  const std::unique_ptr<TrainingRun> run = std::make_unique<TrainingRun>(saved, *backend);
   const ParameterStore& store = run->trainer().parameters();
   std::vector<float> values(static_cast<std::size_t>(store.values().elements()));
   backend->download(values.data(), store.values());
@@ -195,7 +195,8 @@ TEST(OfSpectralMemoryAlone, IsARunThatForecastsAndGoesBackToTheBit) {
 std::string refusal_to_open(const std::filesystem::path& path) {
   try {
     const SavedRun saved = open_saved_run(path);
-    make_run(saved, *make_cpu_backend(1));
+    const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+    const TrainingRun opened(saved, *backend);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::bad_input);
     return error.what();
