@@ -225,7 +225,7 @@ void bench_runs(const std::string& name, const char* preset, int runs, const Set
 
 /// Tokens per second of the recurrent form, the most probable one each time, after a prompt that is read at once.
 void bench_generate(const Setup& setup) {
-  constexpr int prompt = 128, written = 65;
+  constexpr int prompt = 2048, written = 65;
   const std::string model = setup.options.model.empty() ? "ssm" : setup.options.model;
   SavedRun saved = std::filesystem::exists(model) ? open_saved_run(model)
                                                   : SavedRun{recipe_of(model, {}, setup.backend), std::nullopt};

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Times layers and decoding of other libraries against ours, in one job on one machine.
 
-    tests/benchmarks/peers/peers.py PROGRAM [--device cuda] [--only WORDS] [--repeats 30] [--decode 130m,2.7b] [--json FILE]
+    tests/benchmarks/peers/peers.py PROGRAM [--device cuda] [--only WORDS] [--skip WORDS] [--repeats 30] [--decode 130m,..] [--json FILE]
 
 Every case is a row of `afterglow bench`. Peers get the same sizes and the same precision, and are launched as Python does, as
 a CUDA graph, and as a CUDA graph of what torch.compile makes: medians of forward and backward pass, each with a wait for the
 GPU, as `bench` measures ours. Our row is measured before and after its peers. Peers hold their weights in bfloat16 where the
-precision says so, ours stay float32 in training. Decoding compares the tokens too: a random Mamba-2 of transformers, whose
-folder both open. A package that is missing is named. This file needs nothing but Python; worker.py runs one peer.
+precision says so, ours stay float32 in training. Decoding compares the tokens too, and the time of reading the prompt: a
+random model of transformers, whose folder both open. A package that is missing is named. This file needs nothing but Python; worker.py runs one peer.
 """
 import argparse
 import dataclasses
@@ -21,7 +21,7 @@ from importlib.util import find_spec
 
 WORKER = pathlib.Path(__file__).with_name("worker.py")
 WAYS = ("eager", "graph", "compiled graph")
-PROMPT, WRITTEN = 128, 64
+PROMPT, WRITTEN = 2048, 64
 
 
 @dataclasses.dataclass
@@ -65,9 +65,21 @@ CASES = [
     Case("layer kda B8 T2048 d448", LONG, fla("KimiDeltaAttention", num_heads=7, head_dim=64)),
     Case("layer gla B8 T2048 d448", LONG, fla("GatedLinearAttention", num_heads=7, expand_k=1, use_short_conv=True)),
 ]
-# Random Mamba-2 models with 128 states and 50,288 words.
-MODELS = {"tiny": {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 256},  # for tests
-          "130m": {"hidden_size": 768, "num_hidden_layers": 24}, "2.7b": {"hidden_size": 2560, "num_hidden_layers": 64}}
+
+
+def mamba2_model(width, layers, words=50288):
+    return {"model_type": "mamba2", "hidden_size": width, "num_hidden_layers": layers, "vocab_size": words, "state_size": 128,
+            "head_dim": 64, "expand": 2, "num_heads": 2 * width // 64, "n_groups": 1}
+
+
+def qwen3_5_model(width, layers, hidden):
+    return {"model_type": "qwen3_5_text", "hidden_size": width, "num_hidden_layers": layers, "intermediate_size": hidden,
+            "num_attention_heads": 8, "num_key_value_heads": 2, "linear_num_value_heads": 16, "tie_word_embeddings": True}
+
+
+# Random models of transformers, whose other sizes are its defaults.
+MODELS = {"tiny": mamba2_model(64, 2, 256),  # for tests
+          "130m": mamba2_model(768, 24), "2.7b": mamba2_model(2560, 64), "qwen3_5-0.8b": qwen3_5_model(1024, 24, 3584)}
 
 
 def ours(options, *arguments):
@@ -112,7 +124,7 @@ def missing(package):
     return "" if find_spec(package) else f"{package} is not installed"
 
 
-def with_medians(answers):
+def with_medians(answers, ways=WAYS):
     """{"eager": {"ms": median}, "graph": {"why_not": ..}, ..}; every way has an entry."""
     result, reason = {}, "not reached"
     for answer in answers:
@@ -123,7 +135,7 @@ def with_medians(answers):
         if answer.get("times"):
             way["ms"] = statistics.median(answer["times"])
         result[answer["way"]] = way
-    return {way: result.get(way, {"why_not": reason}) for way in WAYS}
+    return {way: result.get(way, {"why_not": reason}) for way in ways}
 
 
 def measure_peer(options, peer, shape):
@@ -135,9 +147,9 @@ def measure_peer(options, peer, shape):
 
 def measure(options, case):
     times = [our_row(options, case.row)["median_ms"]]
-    peers = [measure_peer(options, peer, case.shape) for peer in case.peers]
+    peers = [measure_peer(options, peer, case.shape) for peer in case.peers if not options.skip or options.skip not in peer.name]
     times.append(our_row(options, case.row)["median_ms"])
-    return {"row": case.row, "precision": options.precision, "ours_ms": statistics.median(times), "ours": times, "peers": peers}
+    return [{"row": case.row, "precision": options.precision, "ours_ms": statistics.median(times), "ours": times, "peers": peers}]
 
 
 def agreement(ours, theirs):
@@ -146,27 +158,31 @@ def agreement(ours, theirs):
 
 
 def measure_decoding(options, name):
-    """Milliseconds a token of greedy decoding, after a prompt of 128 tokens that is read at once."""
-    row = {"row": f"generate {name}", "precision": options.precision, "peers": []}
-    peer = {"name": "transformers Mamba2ForCausalLM"}
+    """Two rows: milliseconds a token of greedy decoding, and of the prompt before it, which is read at once."""
+    rows = [{"row": f"{what} {name}", "precision": options.precision} for what in ("generate", "prompt of")]
+    peer = {"name": "transformers, with the kernels that are installed"}
     why = missing("transformers")
     if why:
-        return {**row, "peers": [{**peer, "why_not": why}]}
+        return [{**row, "peers": [{**peer, "why_not": why}]} for row in rows]
     with tempfile.TemporaryDirectory() as folder:
-        made = work(options, make="random_mamba2", folder=folder, config=MODELS[name])
+        made = work(options, make="random_model", folder=folder, config=MODELS[name])
         if made:
-            return {**row, "peers": [{**peer, "why_not": made[-1]["why_not"]}]}
+            return [{**row, "peers": [{**peer, "why_not": made[-1]["why_not"]}]} for row in rows]
         prompt, file = [i % 200 for i in range(PROMPT)], pathlib.Path(folder) / "prompt.json"
         file.write_text(json.dumps(prompt))
-        times = [our_row(options, "generate", folder)["median_ms"]]
+        measured = [our_row(options, "generate", folder)]
         greedy = ["--count", WRITTEN, "--temperature", 0, "--prefill"]
         answered = ours(options, "generate", folder, "--tokens", file, *greedy)["tokens"]
-        ways = with_medians(work(options, make="decode", folder=folder, prompt=prompt, written=WRITTEN))
-        times.append(our_row(options, "generate", folder)["median_ms"])
+        ways = with_medians(work(options, make="decode", folder=folder, prompt=prompt, written=WRITTEN), ("prompt", *WAYS))
+        measured.append(our_row(options, "generate", folder))
     for way in ways.values():
         if "tokens" in way:
             way["same_tokens"] = agreement(answered, way.pop("tokens"))
-    return {**row, "ours_ms": statistics.median(times), "ours": times, "peers": [{**peer, "ways": ways}]}
+    reading = {"eager": ways.pop("prompt")}
+    for row, key, its_ways in zip(rows, ("median_ms", "prefill_ms"), (ways, reading)):
+        times = [one[key] for one in measured]
+        row.update(ours_ms=statistics.median(times), ours=times, peers=[{**peer, "ways": its_ways}])
+    return rows
 
 
 def told(way, ours_ms):
@@ -204,6 +220,7 @@ def main(arguments=None):
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--precision", help="bf16, on a processor fp32", choices=("fp32", "tf32", "bf16"))
     parser.add_argument("--only", default="", metavar="WORDS", help="cases with these words in their row")
+    parser.add_argument("--skip", metavar="WORDS", help="peers with these words in their name are left out")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=90, help="longest time of one peer")
     parser.add_argument("--decode", default="130m", metavar="NAMES", help=f"models of {', '.join(MODELS)}; empty: no decoding")
@@ -214,11 +231,12 @@ def main(arguments=None):
     unknown = [name for name in models if name not in MODELS]
     if unknown:
         sys.exit(f"--decode: {', '.join(unknown)} is not one of {', '.join(MODELS)}")
-    rows = []
+    rows, printed = [], 0
     for measured in [*(lambda case=case: measure(options, case) for case in CASES if options.only in case.row),
                      *(lambda name=name: measure_decoding(options, name) for name in models)]:
-        rows.append(measured())
-        print("\n".join(table(rows[-1:])), flush=True)
+        rows += measured()
+        print("\n".join(table(rows[printed:])), flush=True)
+        printed = len(rows)
     if not rows:
         sys.exit(f"no case has \"{options.only}\" in its row")
     if options.json:

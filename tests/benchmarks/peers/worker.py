@@ -51,7 +51,7 @@ def mamba2_mixer(width, states, head, expand):
 
 
 def mamba2_fused(width, states, head, expand):
-    from mamba_ssm import Mamba2
+    from mamba_ssm.modules.mamba2 import Mamba2
     return Mamba2(d_model=width, d_state=states, headdim=head, expand=expand)
 
 
@@ -127,32 +127,42 @@ def layer():
     every_way(module, run_of)
 
 
-def random_mamba2():
+def random_model():
     """Writes a random model, which says different tokens after each other, into the folder."""
-    from transformers import Mamba2Config, Mamba2ForCausalLM
-    sizes = {"vocab_size": 50288, **TASK["config"]}
-    width = sizes["hidden_size"]
+    from transformers import AutoConfig, AutoModelForCausalLM
     torch.manual_seed(7)
-    config = Mamba2Config(**sizes, state_size=128, head_dim=64, expand=2, num_heads=2 * width // 64, n_groups=1,
-                          bos_token_id=0, eos_token_id=0, pad_token_id=0)
-    Mamba2ForCausalLM(config).to(DTYPE).save_pretrained(TASK["folder"])
+    config = AutoConfig.for_model(**TASK["config"], bos_token_id=0, eos_token_id=0, pad_token_id=0)
+    AutoModelForCausalLM.from_config(config).to(DTYPE).save_pretrained(TASK["folder"])
+
+
+def states_of(cache):
+    """Everything that a token changes."""
+    for layer in cache.layers:
+        for states in (getattr(layer, "conv_states", {}), getattr(layer, "recurrent_states", {})):
+            yield from (state for state in states.values() if state is not None)
+        yield from (getattr(layer, name) for name in ("keys", "values", "cumulative_length") if hasattr(layer, name))
 
 
 @torch.no_grad()
 def decode():
-    """Greedy tokens one at a time after a prompt; a token reaches the host before the next begins, as in our program."""
+    """A prompt at once, then greedy tokens one at a time; a token reaches the host before the next begins, as in our program."""
     from transformers import AutoModelForCausalLM
-    from transformers.cache_utils import DynamicCache
+    from transformers.cache_utils import StaticCache
     model = AutoModelForCausalLM.from_pretrained(TASK["folder"], dtype=DTYPE).to(DEVICE).eval()
     prompt = torch.tensor([TASK["prompt"]], device=DEVICE)
-    cache = DynamicCache(config=model.config)
+    its_name = "cache_params" if model.config.model_type == "mamba2" else "past_key_values"
 
-    def step(ids):
-        return model(ids, cache_params=cache, use_cache=True, logits_to_keep=1).logits[:, -1].argmax(-1, keepdim=True)
+    def answer(ids, cache):
+        out = model(ids, **{its_name: cache}, use_cache=True, logits_to_keep=1)
+        return out.logits[:, -1].argmax(-1, keepdim=True)
 
-    token = step(prompt)
-    states = [state for one in cache.layers for state in (*one.conv_states.values(), *one.recurrent_states.values())]
-    kept = [state.clone() for state in [token, *states]]
+    def read():
+        cache = StaticCache(model.config, max_cache_len=len(TASK["prompt"]) + TASK["written"])
+        return cache, answer(prompt, cache)
+
+    say("prompt", lambda: timed(read))
+    cache, token = read()
+    kept = [state.clone() for state in (token, *states_of(cache))]
 
     def run_of(function):
         return lambda: token.copy_(function(token))
@@ -160,7 +170,7 @@ def decode():
     def written(run):
         times, tokens = [], []
         for _ in range(max(1, TASK["repeats"] // 10)):
-            for state, before in zip([token, *states], kept):
+            for state, before in zip((token, *states_of(cache)), kept):
                 state.copy_(before)
             tokens = [token.item()]
             for _ in range(TASK["written"] - 1):
@@ -170,10 +180,10 @@ def decode():
                 times.append(1e3 * (time.perf_counter() - begin))
         return {"times": times, "tokens": tokens}
 
-    every_way(step, run_of, written)
+    every_way(lambda ids: answer(ids, cache), run_of, written)
 
 
 if __name__ == "__main__":
     torch.set_float32_matmul_precision("highest" if TASK["precision"] == "fp32" else "high")
     torch.backends.cudnn.allow_tf32 = TASK["precision"] != "fp32"
-    {"random_mamba2": random_mamba2, "decode": decode}.get(TASK["make"], layer)()
+    {"random_model": random_model, "decode": decode}.get(TASK["make"], layer)()
