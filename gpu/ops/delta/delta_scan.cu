@@ -7,7 +7,7 @@
 // parallel, row by row.
 #include "core/backend/delta.h"
 #include "gpu/ops/delta/delta_chunks.cuh"
-#include "gpu/runtime/kernel.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -281,23 +281,6 @@ __global__ void __launch_bounds__(block_threads)
   }
 }
 
-// One warp for each token of each head: dbeta = dS^T k . e, and dg when one serves all channels.
-__global__ void __launch_bounds__(threads)
-    delta_scalars_kernel(DeltaSizes s, DeltaWorkspace keep, Sink dbeta, Sink dg) {
-  const std::size_t row = (std::size_t(blockIdx.x) * threads + threadIdx.x) / 32;
-  const int lane = int(threadIdx.x) % 32;
-  if (row >= std::size_t(s.batch) * s.length * s.heads) return;
-  float beta = 0, decay = 0;
-  for (int p = lane; dbeta.wanted() && p < s.width; p += 32)
-    beta += keep.du[row * s.width + p] * keep.errors[row * s.width + p];
-  for (int i = lane; dg.wanted() && i < s.keys; i += 32) decay += keep.dg[row * s.keys + i];
-  beta = warp_sum(beta);
-  decay = warp_sum(decay);
-  if (lane != 0) return;
-  if (dbeta.wanted()) dbeta.put(unsigned(row), beta);
-  if (dg.wanted()) dg.put(unsigned(row), decay);
-}
-
 DeltaSizes sizes_of(const DeltaInputs& in) {
   const Shape& q = in.q.shape;
   if (q[3] > 32 * held || in.v.shape[3] > 32 * held) {
@@ -329,6 +312,24 @@ DeltaWorkspace workspace_of(const DeltaSizes& s, const Tensor& memory) {
   w.flows = w.states + kept_elements(s);
   w.dg = w.flows + kept_elements(s);
   return w;
+}
+
+/// For each token of each head dbeta = dS^T k . e, and dg when one serves all channels.
+void sum_scalars(const CudaBackend& backend, const DeltaSizes& s, const DeltaWorkspace& keep, const Sink& dbeta,
+                 const Sink& dg) {
+  if (!dbeta.wanted() && !dg.wanted()) return;
+  map_rows(backend, "delta_scan_backward", token_elements(s), [=] __device__(unsigned i, unsigned lane) {
+    const std::size_t row = i;
+    float beta = 0, decay = 0;
+    for (int p = int(lane); dbeta.wanted() && p < s.width; p += 32)
+      beta += keep.du[row * s.width + p] * keep.errors[row * s.width + p];
+    for (int k = int(lane); dg.wanted() && k < s.keys; k += 32) decay += keep.dg[row * s.keys + k];
+    beta = warp_sum(beta);
+    decay = warp_sum(decay);
+    if (lane != 0) return;
+    if (dbeta.wanted()) dbeta.put(i, beta);
+    if (dg.wanted()) dg.put(i, decay);
+  });
 }
 
 /// Calls body(lanes) with the fewest threads that together hold `count` numbers.
@@ -394,12 +395,8 @@ void CudaBackend::delta_scan_backward(const DeltaInputs& in, const Tensor& dy, c
     delta_rows_kernel<lanes()>
         <<<blocks, block_threads, 0, stream()>>>(s, arrays, keep, sink_of(out.q), sink_of(out.k), dg);
   });
-  const Sink of_head = s.by_channel ? Sink{} : sink_of(out.g);
-  if (out.beta.wanted() || of_head.wanted()) {
-    delta_scalars_kernel<<<blocks_for(token_elements(s), threads / 32), threads, 0, stream()>>>(
-        s, keep, sink_of(out.beta), of_head);
-  }
   launched("delta_scan_backward");
+  sum_scalars(*this, s, keep, sink_of(out.beta), s.by_channel ? Sink{} : sink_of(out.g));
 }
 
 }  // namespace afterglow

@@ -26,19 +26,6 @@ Windows windows_of(const Tensor& rows, const Tensor& deviation) {
   return {unsigned(rows.shape[1]), unsigned(deviation.shape[1]), unsigned(rows.shape[0])};
 }
 
-/// Calls body(series, lane) with one warp for every series.
-template <class Body>
-__global__ void __launch_bounds__(threads) series_kernel(unsigned series, Body body) {
-  const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
-  if (i < series) body(i, threadIdx.x % 32);
-}
-
-template <class Body>
-void for_each_series(const CudaBackend& backend, const char* what, unsigned series, const Body& body) {
-  if (series > 0) series_kernel<<<blocks_for(series, warps), threads, 0, backend.stream()>>>(series, body);
-  backend.launched(what);
-}
-
 /// The warp's sum over the tokens of a series; add(t, sum) adds that of token t.
 template <class Add>
 __device__ float sum_over(const Windows& windows, unsigned lane, const Add& add) {
@@ -77,88 +64,88 @@ __global__ void __launch_bounds__(threads)
 
 void CudaBackend::series_moments(const Tensor& x, double eps, const Tensor& mean, const Tensor& deviation) {
   const Windows windows = windows_of(x);
-  for_each_series(*this, "series_moments", windows.series,
-                  [windows, from = x.as<float>(), epsilon = float(eps), middle = mean.as<float>(),
-                   spread = deviation.as<float>()] __device__(unsigned i, unsigned lane) {
-                    const float average =
-                        sum_over(windows, lane, [&](unsigned t, float& sum) { sum += from[windows.at(i, t)]; }) /
-                        float(windows.length);
-                    const auto add_square = [&](unsigned t, float& sum) {
-                      const float apart = from[windows.at(i, t)] - average;
-                      sum += apart * apart;
-                    };
-                    const float squares = sum_over(windows, lane, add_square) / float(windows.length);
-                    if (lane > 0) return;
-                    middle[i] = average;
-                    spread[i] = sqrtf(squares + epsilon);
-                  });
+  map_rows(*this, "series_moments", windows.series,
+           [windows, from = x.as<float>(), epsilon = float(eps), middle = mean.as<float>(),
+            spread = deviation.as<float>()] __device__(unsigned i, unsigned lane) {
+             const float average =
+                 sum_over(windows, lane, [&](unsigned t, float& sum) { sum += from[windows.at(i, t)]; }) /
+                 float(windows.length);
+             const auto add_square = [&](unsigned t, float& sum) {
+               const float apart = from[windows.at(i, t)] - average;
+               sum += apart * apart;
+             };
+             const float squares = sum_over(windows, lane, add_square) / float(windows.length);
+             if (lane > 0) return;
+             middle[i] = average;
+             spread[i] = sqrtf(squares + epsilon);
+           });
 }
 
 void CudaBackend::series_moments_backward(const Tensor& x, const Tensor& mean, const Tensor& deviation,
                                           const Tensor& ddeviation, const Grad& dx) {
   if (!dx.wanted()) return;
   const Windows windows = windows_of(x);
-  for_each_series(*this, "series_moments_backward", windows.series,
-                  [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
-                   upstream = ddeviation.as<float>(), to = sink_of(dx)] __device__(unsigned i, unsigned lane) {
-                    const float slope = upstream[i] / (spread[i] * float(windows.length));
-                    for (unsigned t = lane; t < windows.length; t += 32) {
-                      const std::size_t place = windows.at(i, t);
-                      to.put(unsigned(place), (from[place] - middle[i]) * slope);
-                    }
-                  });
+  map_rows(*this, "series_moments_backward", windows.series,
+           [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
+            upstream = ddeviation.as<float>(), to = sink_of(dx)] __device__(unsigned i, unsigned lane) {
+             const float slope = upstream[i] / (spread[i] * float(windows.length));
+             for (unsigned t = lane; t < windows.length; t += 32) {
+               const std::size_t place = windows.at(i, t);
+               to.put(unsigned(place), (from[place] - middle[i]) * slope);
+             }
+           });
 }
 
 void CudaBackend::series_normalise(const Tensor& x, const Tensor& mean, const Tensor& deviation, const Tensor& z) {
   const Windows windows = windows_of(x);
-  for_each_series(*this, "series_normalise", windows.series,
-                  [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
-                   to = z.as<float>()] __device__(unsigned i, unsigned lane) {
-                    for (unsigned t = lane; t < windows.length; t += 32)
-                      to[std::size_t(i) * windows.length + t] = (from[windows.at(i, t)] - middle[i]) / spread[i];
-                  });
+  map_rows(*this, "series_normalise", windows.series,
+           [windows, from = x.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
+            to = z.as<float>()] __device__(unsigned i, unsigned lane) {
+             for (unsigned t = lane; t < windows.length; t += 32)
+               to[std::size_t(i) * windows.length + t] = (from[windows.at(i, t)] - middle[i]) / spread[i];
+           });
 }
 
 void CudaBackend::series_normalise_backward(const Tensor& z, const Tensor& deviation, const Tensor& dz, const Grad& dx,
                                             const Grad& ddeviation) {
   const Windows windows = windows_of(z, deviation);
-  for_each_series(*this, "series_normalise_backward", windows.series,
-                  [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dz.as<float>(),
-                   to = sink_of(dx), to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
-                    const float inverse = 1.0f / spread[i];
-                    const float sum = sum_over(windows, lane, [&](unsigned t, float& so_far) {
-                      const std::size_t place = std::size_t(i) * windows.length + t;
-                      so_far += upstream[place] * rows[place];
-                      if (to.wanted()) to.put(unsigned(windows.at(i, t)), upstream[place] * inverse);
-                    });
-                    if (lane == 0 && to_spread.wanted()) to_spread.put(i, -sum * inverse);
-                  });
+  map_rows(*this, "series_normalise_backward", windows.series,
+           [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dz.as<float>(), to = sink_of(dx),
+            to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
+             const float inverse = 1.0f / spread[i];
+             const float sum = sum_over(windows, lane, [&](unsigned t, float& so_far) {
+               const std::size_t place = std::size_t(i) * windows.length + t;
+               so_far += upstream[place] * rows[place];
+               if (to.wanted()) to.put(unsigned(windows.at(i, t)), upstream[place] * inverse);
+             });
+             if (lane == 0 && to_spread.wanted()) to_spread.put(i, -sum * inverse);
+           });
 }
 
 void CudaBackend::series_restore(const Tensor& z, const Tensor& mean, const Tensor& deviation, const Tensor& y) {
   const Windows windows = windows_of(z, deviation);
-  for_each_series(*this, "series_restore", windows.series,
-                  [windows, rows = z.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
-                   to = y.as<float>()] __device__(unsigned i, unsigned lane) {
-                    for (unsigned t = lane; t < windows.length; t += 32)
-                      to[windows.at(i, t)] = rows[std::size_t(i) * windows.length + t] * spread[i] + middle[i];
-                  });
+  map_rows(*this, "series_restore", windows.series,
+           [windows, rows = z.as<float>(), middle = mean.as<float>(), spread = deviation.as<float>(),
+            to = y.as<float>()] __device__(unsigned i, unsigned lane) {
+             for (unsigned t = lane; t < windows.length; t += 32)
+               to[windows.at(i, t)] = rows[std::size_t(i) * windows.length + t] * spread[i] + middle[i];
+           });
 }
 
 void CudaBackend::series_restore_backward(const Tensor& z, const Tensor& deviation, const Tensor& dy, const Grad& dz,
                                           const Grad& ddeviation) {
   const Windows windows = windows_of(z, deviation);
-  for_each_series(*this, "series_restore_backward", windows.series,
-                  [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dy.as<float>(),
-                   to = sink_of(dz), to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
-                    const float sum = sum_over(windows, lane, [&](unsigned t, float& so_far) {
-                      const std::size_t place = std::size_t(i) * windows.length + t;
-                      const float slope = upstream[windows.at(i, t)];
-                      so_far += slope * rows[place];
-                      if (to.wanted()) to.put(unsigned(place), slope * spread[i]);
-                    });
-                    if (lane == 0 && to_spread.wanted()) to_spread.put(i, sum);
-                  });
+  map_rows(*this, "series_restore_backward", windows.series,
+           [windows, rows = z.as<float>(), spread = deviation.as<float>(), upstream = dy.as<float>(), to = sink_of(dz),
+            to_spread = sink_of(ddeviation)] __device__(unsigned i, unsigned lane) {
+             const float sum = sum_over(windows, lane, [&](unsigned t, float& so_far) {
+               const std::size_t place = std::size_t(i) * windows.length + t;
+               const float slope = upstream[windows.at(i, t)];
+               so_far += slope * rows[place];
+               if (to.wanted()) to.put(unsigned(place), slope * spread[i]);
+             });
+             if (lane == 0 && to_spread.wanted()) to_spread.put(i, sum);
+           });
 }
 
 void CudaBackend::squared_error(const Tensor& a, const Tensor& b, const Tensor& loss, const Tensor& absolute) {

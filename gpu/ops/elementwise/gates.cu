@@ -20,32 +20,25 @@ struct DecayInputs {
   }
 };
 
-// Sums of neighbouring columns that share a rate, one warp each.
-__global__ void __launch_bounds__(threads)
-    share_sums_kernel(const float* sums, unsigned sharing, unsigned count, Sink to) {
-  wait_for_previous_kernel();
-  const unsigned i = blockIdx.x * warps + threadIdx.x / 32;
-  if (i >= count) return;
-  float sum = 0;
-  for (unsigned k = threadIdx.x % 32; k < sharing; k += 32) sum += sums[i * sharing + k];
-  sum = warp_sum(sum);
-  if (threadIdx.x % 32 == 0) to.put(i, sum);
-}
-
 DecayInputs decay_inputs(const Tensor& x, const Tensor& A_log, const Tensor& bias, const Tensor& dy) {
   return {rows_of(x), rows_of(dy), A_log.as<float>(), bias.as<float>(), unsigned(x.columns() / A_log.elements())};
 }
 
 void sum_rates(const CudaBackend& backend, const DecayInputs& in, std::int64_t rows, const Grad& dA_log) {
-  const std::int64_t columns = in.x.columns, count = dA_log.tensor.elements();
+  const std::int64_t columns = in.x.columns;
   float* const of_columns = backend.scratch(std::size_t((max_ranges + 1) * columns)) + max_ranges * columns;
   const Grad to = in.sharing == 1 ? dA_log : Grad{Tensor(of_columns, {columns}, DType::f32), false};
   column_sums(backend, "log_decay_backward", rows, columns, to, [in] __device__(unsigned row, unsigned column) {
     return in.dy.at(row, column) * in.rate(column) * softplus(in.x.at(row, column) + in.bias[column]);
   });
-  if (in.sharing > 1)
-    launch(backend, "log_decay_backward", share_sums_kernel, blocks_for(count, warps), threads, of_columns, in.sharing,
-           unsigned(count), sink_of(dA_log));
+  if (in.sharing == 1) return;
+  map_rows(backend, "log_decay_backward", dA_log.tensor.elements(),
+           [=, sharing = in.sharing, out = sink_of(dA_log)] __device__(unsigned i, unsigned lane) {
+             float sum = 0;
+             for (unsigned k = lane; k < sharing; k += 32) sum += of_columns[i * sharing + k];
+             sum = warp_sum(sum);
+             if (lane == 0) out.put(i, sum);
+           });
 }
 
 template <class T>
@@ -56,19 +49,19 @@ void put_products(const CudaBackend& backend, std::int64_t count, const Rows<T>&
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    multiply_rows_backward_kernel(Rows<const T> x, const float* factor, float offset, Rows<const T> dy, unsigned rows,
-                                  SinkOf<T> dx, Sink dfactor) {
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= rows) return;
-  float sum = 0;
-  for (unsigned column = lane; column < x.columns; column += 32) {
-    const auto upstream = float(dy.at(row, column));
-    sum += upstream * float(x.at(row, column));
-    if (dx.wanted()) dx.put(row, column, upstream * (factor[row] + offset));
-  }
-  sum = warp_sum(sum);
-  if (lane == 0 && dfactor.wanted()) dfactor.put(row, sum);
+void put_product_slopes(const CudaBackend& backend, const Tensor& x, const float* factor, float offset,
+                        const Tensor& dy, const SinkOf<T>& dx, const Sink& dfactor) {
+  map_rows(backend, "multiply_rows_backward", x.rows(),
+           [=, x = rows_of<const T>(x), dy = rows_of<const T>(dy)] __device__(unsigned row, unsigned lane) {
+             float sum = 0;
+             for (unsigned column = lane; column < x.columns; column += 32) {
+               const auto upstream = float(dy.at(row, column));
+               sum += upstream * float(x.at(row, column));
+               if (dx.wanted()) dx.put(row, column, upstream * (factor[row] + offset));
+             }
+             sum = warp_sum(sum);
+             if (lane == 0 && dfactor.wanted()) dfactor.put(row, sum);
+           });
 }
 
 }  // namespace
@@ -127,14 +120,9 @@ void CudaBackend::multiply_rows(const Tensor& x, const Tensor& factor, double of
 
 void CudaBackend::multiply_rows_backward(const Tensor& x, const Tensor& factor, double offset, const Tensor& dy,
                                          const Grad& dx, const Grad& dfactor) {
-  const auto rows = unsigned(x.rows());
-  if (rows == 0) return;
   with_stored_type(x, [&]<class T>(T) {
-    multiply_rows_backward_kernel<T><<<blocks_for(rows, warps), threads, 0, stream()>>>(
-        rows_of<const T>(x), factor.as<float>(), float(offset), rows_of<const T>(dy), rows, sink_of<T>(dx),
-        sink_of(dfactor));
+    put_product_slopes(*this, x, factor.as<float>(), float(offset), dy, sink_of<T>(dx), sink_of(dfactor));
   });
-  launched("multiply_rows_backward");
 }
 
 }  // namespace afterglow

@@ -2,7 +2,7 @@
 // with N states. Grid: (eight channels, sequences); 16 lanes a channel, each with some of its states. The backward pass
 // keeps the state before every 32 tokens and computes the states between again; sums over channels are partial sums of
 // a block, which a second kernel adds in order.
-#include "gpu/runtime/kernel.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -177,30 +177,31 @@ __global__ void __launch_bounds__(lanes* channels_of_block)
 }
 
 /// Adds the parts, a number a thread: dB and dC, then dA_log, then dD.
-__global__ void __launch_bounds__(threads)
-    channel_sum_kernel(ChannelSizes s, int blocks, ChannelParts parts, ChannelSinks out) {
-  std::size_t i = std::size_t(blockIdx.x) * threads + threadIdx.x;
+void sum_channel_parts(const CudaBackend& backend, const ChannelSizes& s, const ChannelParts& parts,
+                       const ChannelSinks& out) {
   const std::size_t rows = std::size_t(s.batch) * s.tokens * s.states, weights = std::size_t(s.channels) * s.states;
-  const auto sum_of = [](const float* first, int count, std::size_t stride) {
-    float sum = 0;
-    for (int k = 0; k < count; ++k) sum += first[k * stride];
-    return sum;
-  };
-  if (i < 2 * rows) {
-    const Sink& to = i < rows ? out.B : out.C;
-    const float* from = i < rows ? parts.dB : parts.dC;
-    i %= rows;
-    const std::size_t row = i / s.states, of_block = std::size_t(s.tokens) * s.states,
-                      place = row / s.tokens * blocks * of_block + row % s.tokens * s.states + i % s.states;
-    if (to.wanted()) to.put(row, unsigned(i % s.states), sum_of(from + place, blocks, of_block));
-    return;
-  }
-  i -= 2 * rows;
-  const bool is_rate = i < weights;
-  const Sink& to = is_rate ? out.A_log : out.D;
-  const std::size_t stride = is_rate ? weights : std::size_t(s.channels), at = is_rate ? i : i - weights;
-  if (at < stride && to.wanted())
-    to.put(unsigned(at), sum_of((is_rate ? parts.dA_log : parts.dD) + at, s.batch, stride));
+  const auto count = std::int64_t(2 * rows + weights) + s.channels;
+  map(backend, "channel_scan_backward", count, [=, blocks = s.blocks()] __device__(std::size_t i) {
+    const auto sum_of = [](const float* first, int several, std::size_t stride) {
+      float sum = 0;
+      for (int k = 0; k < several; ++k) sum += first[k * stride];
+      return sum;
+    };
+    if (i < 2 * rows) {
+      const Sink& to = i < rows ? out.B : out.C;
+      const float* from = i < rows ? parts.dB : parts.dC;
+      i %= rows;
+      const std::size_t row = i / s.states, of_block = std::size_t(s.tokens) * s.states,
+                        place = row / s.tokens * blocks * of_block + row % s.tokens * s.states + i % s.states;
+      if (to.wanted()) to.put(row, unsigned(i % s.states), sum_of(from + place, blocks, of_block));
+      return;
+    }
+    i -= 2 * rows;
+    const bool is_rate = i < weights;
+    const Sink& to = is_rate ? out.A_log : out.D;
+    const std::size_t stride = is_rate ? weights : std::size_t(s.channels), at = is_rate ? i : i - weights;
+    if (to.wanted()) to.put(unsigned(at), sum_of((is_rate ? parts.dA_log : parts.dD) + at, s.batch, stride));
+  });
 }
 
 ChannelSizes sizes_of(const ChannelScanInputs& in) {
@@ -241,9 +242,7 @@ void CudaBackend::channel_scan_backward(const ChannelScanInputs& in, const Tenso
   channel_backward_kernel<<<grid_of(s), lanes * channels_of_block, 0, stream()>>>(s, arrays_of(in), dy.as<float>(),
                                                                                   parts, sinks);
   launched("channel_scan_backward");
-  const std::int64_t sums = 2 * in.B.elements() + in.A_log.elements() + in.D.elements();
-  channel_sum_kernel<<<blocks_for(sums, threads), threads, 0, stream()>>>(s, s.blocks(), parts, sinks);
-  launched("channel_scan_backward");
+  sum_channel_parts(*this, s, parts, sinks);
 }
 
 }  // namespace afterglow

@@ -1,8 +1,9 @@
 // Keys and queries of Mamba-3: y_h = R(theta_h) (weight x / rms(x) + bias_h) for every head h, with R a rotation of
 // pairs of states (RoPE). Memory-bound: a block takes whole rows of all heads, two pairs of a head a thread, and with
-// many rows also sums the gradients of weight and bias. Other sizes run one warp a row (any_heads_kernel). T is the
+// many rows also sums the gradients of weight and bias. Other sizes run one warp a row (rotate_any_heads). T is the
 // stored type of vectors.
 #include "gpu/tile/columns.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -316,59 +317,57 @@ __global__ void __launch_bounds__(max_threads)
 
 /// Sizes that the other kernel does not support: a warp a row.
 template <class T>
-__global__ void __launch_bounds__(threads)
-    any_heads_kernel(RopeHeads<T> in, const float* bias, float eps, T* out, float* scales) {
-  wait_for_previous_kernel();
-  const unsigned row = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= in.rows) return;
-  float sum = 0;
-  for (unsigned n = lane; n < in.states; n += 32) sum += in.x_at(row, n) * in.x_at(row, n);
-  const float scale = 1.0f / sqrtf(warp_sum(sum) / float(in.states) + eps);
-  if (lane == 0) scales[row] = scale;
-  const unsigned pairs = (in.states + 1) / 2;
-  for (unsigned i = lane; i < in.heads * pairs; i += 32) {
-    const unsigned h = i / pairs, pair = i % pairs, n = 2 * pair;
-    const std::size_t at = (std::size_t{row} * in.heads + h) * in.states + n;
-    const bool whole = n + 1 < in.states;
-    const auto biased = [&](unsigned m) { return in.x_at(row, m) * scale * in.weight[m] + bias[h * in.states + m]; };
-    float2 y{biased(n), whole ? biased(n + 1) : 0.0f};
-    if (pair < in.pairs) y = rope_forward(y, in.theta[in.angle_at(row, h, pair)]);
-    out[at] = static_cast<T>(y.x);
-    if (whole) out[at + 1] = static_cast<T>(y.y);
-  }
+void rotate_any_heads(const CudaBackend& backend, const RopeHeads<T>& in, const float* bias, float eps, T* out,
+                      float* scales) {
+  map_rows(backend, "rotate_heads", in.rows, [=] __device__(unsigned row, unsigned lane) {
+    float sum = 0;
+    for (unsigned n = lane; n < in.states; n += 32) sum += in.x_at(row, n) * in.x_at(row, n);
+    const float scale = 1.0f / sqrtf(warp_sum(sum) / float(in.states) + eps);
+    if (lane == 0) scales[row] = scale;
+    const unsigned pairs = (in.states + 1) / 2;
+    for (unsigned i = lane; i < in.heads * pairs; i += 32) {
+      const unsigned h = i / pairs, pair = i % pairs, n = 2 * pair;
+      const std::size_t at = (std::size_t{row} * in.heads + h) * in.states + n;
+      const bool whole = n + 1 < in.states;
+      const auto biased = [&](unsigned m) { return in.x_at(row, m) * scale * in.weight[m] + bias[h * in.states + m]; };
+      float2 y{biased(n), whole ? biased(n + 1) : 0.0f};
+      if (pair < in.pairs) y = rope_forward(y, in.theta[in.angle_at(row, h, pair)]);
+      out[at] = static_cast<T>(y.x);
+      if (whole) out[at + 1] = static_cast<T>(y.y);
+    }
+  });
 }
 
 // Adds the heads' gradients, rotated back; then the norm's gradient.
 template <class T>
-__global__ void __launch_bounds__(threads)
-    any_heads_backward_kernel(RopeHeads<T> in, NormGradient<T> to, Sink to_theta) {
-  wait_for_previous_kernel();
-  const unsigned row = blockIdx.x * (threads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= in.rows) return;
-  float projection = 0;
-  float* mine = to.of_heads + std::size_t{row} * in.states;
-  for (unsigned pair = lane; 2 * pair < in.states; pair += 32) {
-    float2 sum{0, 0};
-    for (unsigned h = 0; h < in.heads; ++h) {
-      const float2 part = in.straight(row, h, pair);
-      sum.x += part.x;
-      sum.y += part.y;
-      if (pair >= in.pairs || !to_theta.wanted()) continue;
-      to_theta.put(unsigned(in.angle_at(row, h, pair)),
-                   angle_gradient(in.load(in.dy, row, h, pair), in.load(in.y, row, h, pair)));
+void rotate_any_heads_backward(const CudaBackend& backend, const RopeHeads<T>& in, const NormGradient<T>& to,
+                               const Sink& to_theta) {
+  map_rows(backend, "rotate_heads_backward", in.rows, [=] __device__(unsigned row, unsigned lane) {
+    float projection = 0;
+    float* mine = to.of_heads + std::size_t{row} * in.states;
+    for (unsigned pair = lane; 2 * pair < in.states; pair += 32) {
+      float2 sum{0, 0};
+      for (unsigned h = 0; h < in.heads; ++h) {
+        const float2 part = in.straight(row, h, pair);
+        sum.x += part.x;
+        sum.y += part.y;
+        if (pair >= in.pairs || !to_theta.wanted()) continue;
+        to_theta.put(unsigned(in.angle_at(row, h, pair)),
+                     angle_gradient(in.load(in.dy, row, h, pair), in.load(in.y, row, h, pair)));
+      }
+      const unsigned n = 2 * pair;
+      mine[n] = sum.x;
+      projection += sum.x * in.weight[n] * in.x_at(row, n);
+      if (n + 1 == in.states) continue;
+      mine[n + 1] = sum.y;
+      projection += sum.y * in.weight[n + 1] * in.x_at(row, n + 1);
     }
-    const unsigned n = 2 * pair;
-    mine[n] = sum.x;
-    projection += sum.x * in.weight[n] * in.x_at(row, n);
-    if (n + 1 == in.states) continue;
-    mine[n + 1] = sum.y;
-    projection += sum.y * in.weight[n + 1] * in.x_at(row, n + 1);
-  }
-  const float scale = to.scales[row];
-  const float pull = warp_sum(projection) * scale * scale * scale / float(in.states);
-  __syncwarp();
-  for (unsigned n = lane; to.to_x.wanted() && n < in.states; n += 32)
-    to.to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x_at(row, n) * pull);
+    const float scale = to.scales[row];
+    const float pull = warp_sum(projection) * scale * scale * scale / float(in.states);
+    __syncwarp();
+    for (unsigned n = lane; to.to_x.wanted() && n < in.states; n += 32)
+      to.to_x.put(row, n, mine[n] * in.weight[n] * scale - in.x_at(row, n) * pull);
+  });
 }
 
 /// Whether pairs of vectors that are `stride` apart can be read at once; true for null.
@@ -457,9 +456,7 @@ void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradi
     }
     launch(kernel, blocks, block.threads(), bytes, backend.stream(), in, block, own, to_theta, partials);
   });
-  if (!by_rows)
-    launch(any_heads_backward_kernel<T>, blocks_for(in.rows, threads / 32), threads, 0, backend.stream(), in, to,
-           to_theta);
+  if (!by_rows) rotate_any_heads_backward(backend, in, to, to_theta);
   backend.launched("rotate_heads_backward");
   if (partials != nullptr) {
     ColumnSums sums;
@@ -477,19 +474,17 @@ void rope_heads_backward(CudaBackend& backend, const RopeHeads<T>& in, NormGradi
 void CudaBackend::rotate_heads(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& theta,
                                double eps, const Tensor& y, const Tensor& inverse) {
   if (x.rows() == 0) return;
-  constexpr const char* what = "rotate_heads";
   with_stored_type(x, [&]<class T>(T) {
     const RopeHeads<T> in = rope_inputs<T>(x, weight, theta, y, {});
     const float* offset = bias.as<float>();
     const bool by_rows = with_lanes(in, in_pairs(offset), [&](auto lanes, auto rotated_pairs) {
       const RowBlock block = row_block<lanes>(in.heads);
       const unsigned at_once = forward_rows<rotated_pairs> * block.side_by_side;
-      launch(*this, what, rope_heads_kernel<lanes, rotated_pairs, T>, blocks_of(in, forward_block_rows, at_once),
-             block.threads(), in, block, offset, float(eps), y.as<T>(), inverse.as<float>());
+      launch(*this, "rotate_heads", rope_heads_kernel<lanes, rotated_pairs, T>,
+             blocks_of(in, forward_block_rows, at_once), block.threads(), in, block, offset, float(eps), y.as<T>(),
+             inverse.as<float>());
     });
-    if (!by_rows)
-      launch(*this, what, any_heads_kernel<T>, blocks_for(in.rows, threads / 32), threads, in, offset, float(eps),
-             y.as<T>(), inverse.as<float>());
+    if (!by_rows) rotate_any_heads(*this, in, offset, float(eps), y.as<T>(), inverse.as<float>());
   });
 }
 

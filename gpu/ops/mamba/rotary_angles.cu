@@ -3,7 +3,7 @@
 // an angle, or one block in a long sequence. Sums are float64. T is the stored type of the projection's result.
 #include <optional>
 
-#include "gpu/runtime/kernel.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -118,23 +118,22 @@ void sum_along(cudaStream_t stream, const AngleSizes& s, unsigned sequences, con
 
 // The gradients of dt and raw from the angles' gradients, one number a thread.
 template <class T>
-__global__ void __launch_bounds__(threads)
-    share_kernel(AngleSizes s, unsigned rows, AngleInputs<T> in, const float* later, Sink to_dt, SinkOf<T> to_rate) {
-  wait_for_previous_kernel();
-  const unsigned i = blockIdx.x * threads + threadIdx.x;
-  const unsigned row = i / (s.heads + s.pairs), number = i % (s.heads + s.pairs);
-  if (row >= rows) return;
-  const float* from = later + std::size_t{row} * s.angles();
-  double sum = 0;
-  if (number < s.heads) {
-    for (unsigned pair = 0; pair < s.pairs; ++pair) sum += double(from[number * s.pairs + pair]) * in.rate(row, pair);
-    if (to_dt.wanted()) to_dt.put(row, number, float(sum));
-    return;
-  }
-  const unsigned pair = number - s.heads;
-  for (unsigned h = 0; h < s.heads; ++h) sum += double(from[h * s.pairs + pair]) * in.step(row, h);
-  const double y = double(tanhf(float(in.raw.at(row, pair))));
-  if (to_rate.wanted()) to_rate.put(row, pair, float(sum * pi * (1.0 - y * y)));
+void share_angles(const CudaBackend& backend, const AngleSizes& s, std::int64_t rows, const AngleInputs<T>& in,
+                  const float* later, const Sink& to_dt, const SinkOf<T>& to_rate) {
+  map(backend, "rotary_angles_backward", rows * (s.heads + s.pairs), [=] __device__(unsigned i) {
+    const unsigned row = i / (s.heads + s.pairs), number = i % (s.heads + s.pairs);
+    const float* from = later + std::size_t{row} * s.angles();
+    double sum = 0;
+    if (number < s.heads) {
+      for (unsigned pair = 0; pair < s.pairs; ++pair) sum += double(from[number * s.pairs + pair]) * in.rate(row, pair);
+      if (to_dt.wanted()) to_dt.put(row, number, float(sum));
+      return;
+    }
+    const unsigned pair = number - s.heads;
+    for (unsigned h = 0; h < s.heads; ++h) sum += double(from[h * s.pairs + pair]) * in.step(row, h);
+    const double y = double(tanhf(float(in.raw.at(row, pair))));
+    if (to_rate.wanted()) to_rate.put(row, pair, float(sum * pi * (1.0 - y * y)));
+  });
 }
 
 constexpr unsigned chunk_tokens = 32, min_tokens = 8, max_chunks = 32;  // of a chunk, of a block
@@ -370,9 +369,7 @@ void CudaBackend::rotary_angles_backward(const Tensor& dt, const Tensor& rate, c
     auto* later = sums.as<float>();
     if (share_angles_by_chunks(stream(), s, sequences, in, up, later, sink_of(ddt), sink_of<T>(drate))) return;
     sum_along<true>(stream(), s, sequences, up, later);
-    const auto rows = unsigned(dt.rows());
-    launch(share_kernel<T>, blocks_for(std::int64_t{rows} * (s.heads + s.pairs), threads), threads, 0, stream(), s,
-           rows, in, later, sink_of(ddt), sink_of<T>(drate));
+    share_angles(*this, s, dt.rows(), in, later, sink_of(ddt), sink_of<T>(drate));
   });
   launched("rotary_angles_backward");
 }

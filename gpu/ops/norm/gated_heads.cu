@@ -2,6 +2,7 @@
 // rows of all heads, a few lanes a head, and with many rows also sums the gradient of the weight. Heads of other sizes
 // run one warp each.
 #include "gpu/tile/columns.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -161,46 +162,47 @@ __global__ void __launch_bounds__(max_block)
   }
 }
 
+// Heads of other sizes, a warp each.
 template <class T>
-__global__ void __launch_bounds__(threads) any_heads_kernel(GatedHeads<T> in, float eps, Rows<T> y) {
-  wait_for_previous_kernel();
-  const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (i >= in.rows * in.heads) return;
-  const unsigned first = i % in.heads * in.width;
-  float scale = 1;
-  if (in.weight != nullptr) {
-    float squares = 0;
-    for (unsigned p = lane; p < in.width; p += 32) squares += in.x_of(i, p) * in.x_of(i, p);
-    scale = inverse_root(warp_sum(squares), in.width, eps);
-    if (lane == 0) in.inverse[i] = scale;
-  }
-  for (unsigned p = lane; p < in.width; p += 32) {
-    const float factor = in.weight != nullptr ? scale * in.weight[in.weight_of(first + p)] : 1.0f;
-    y.at(i, p) = static_cast<T>(in.x_of(i, p) * factor * silu<T>(in.z_of(i, p)));
-  }
+void gate_any_heads(const CudaBackend& backend, const GatedHeads<T>& in, float eps, const Rows<T>& y) {
+  map_rows(backend, "gated_heads", std::int64_t{in.rows} * in.heads, [=] __device__(unsigned i, unsigned lane) {
+    const unsigned first = i % in.heads * in.width;
+    float scale = 1;
+    if (in.weight != nullptr) {
+      float squares = 0;
+      for (unsigned p = lane; p < in.width; p += 32) squares += in.x_of(i, p) * in.x_of(i, p);
+      scale = inverse_root(warp_sum(squares), in.width, eps);
+      if (lane == 0) in.inverse[i] = scale;
+    }
+    for (unsigned p = lane; p < in.width; p += 32) {
+      const float factor = in.weight != nullptr ? scale * in.weight[in.weight_of(first + p)] : 1.0f;
+      y.at(i, p) = static_cast<T>(in.x_of(i, p) * factor * silu<T>(in.z_of(i, p)));
+    }
+  });
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads) any_heads_backward_kernel(GatedHeads<T> in, SinkOf<T> to_x, SinkOf<T> to_z) {
-  wait_for_previous_kernel();
-  const unsigned i = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (i >= in.rows * in.heads) return;
-  const unsigned row = i / in.heads, first = i % in.heads * in.width;
-  const float scale = in.weight != nullptr ? in.inverse[i] : 1.0f;
-  float pull = 0;
-  if (in.weight != nullptr) {
-    for (unsigned p = lane; p < in.width; p += 32) {
-      const float gated = in.dy_of(i, p) * silu<T>(in.z_of(i, p));
-      pull += gated * in.weight[in.weight_of(first + p)] * in.x_of(i, p);
-    }
-    pull = warp_sum(pull) * scale * scale * scale / float(in.width);
-  }
-  for (unsigned p = lane; p < in.width; p += 32) {
-    const float factor = in.weight != nullptr ? in.weight[in.weight_of(first + p)] * scale : 1.0f;
-    const ToGated to(in.x_of(i, p), silu_with_slope<T>(in.z_of(i, p)), in.dy_of(i, p), factor, pull);
-    if (to_x.wanted()) to_x.put(i, p, to.x);
-    if (to_z.wanted()) to_z.put(row, first + p, to.z);
-  }
+void gate_any_heads_backward(const CudaBackend& backend, const GatedHeads<T>& in, const SinkOf<T>& to_x,
+                             const SinkOf<T>& to_z) {
+  map_rows(backend, "gated_heads_backward", std::int64_t{in.rows} * in.heads,
+           [=] __device__(unsigned i, unsigned lane) {
+             const unsigned row = i / in.heads, first = i % in.heads * in.width;
+             const float scale = in.weight != nullptr ? in.inverse[i] : 1.0f;
+             float pull = 0;
+             if (in.weight != nullptr) {
+               for (unsigned p = lane; p < in.width; p += 32) {
+                 const float gated = in.dy_of(i, p) * silu<T>(in.z_of(i, p));
+                 pull += gated * in.weight[in.weight_of(first + p)] * in.x_of(i, p);
+               }
+               pull = warp_sum(pull) * scale * scale * scale / float(in.width);
+             }
+             for (unsigned p = lane; p < in.width; p += 32) {
+               const float factor = in.weight != nullptr ? in.weight[in.weight_of(first + p)] * scale : 1.0f;
+               const ToGated to(in.x_of(i, p), silu_with_slope<T>(in.z_of(i, p)), in.dy_of(i, p), factor, pull);
+               if (to_x.wanted()) to_x.put(i, p, to.x);
+               if (to_z.wanted()) to_z.put(row, first + p, to.z);
+             }
+           });
 }
 
 /// Calls body with the lanes of a head and the rows of a block at a time, as compile-time constants; false when heads
@@ -257,9 +259,7 @@ void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const Si
         launch(gated_heads_backward_kernel<lanes, together, T>, blocks, block_of(in), 0, backend.stream(), in, to_x,
                to_z, partials);
       });
-  if (!by_rows)
-    launch(any_heads_backward_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, 0,
-           backend.stream(), in, to_x, to_z);
+  if (!by_rows) gate_any_heads_backward(backend, in, to_x, to_z);
   if (partials != nullptr) {
     ColumnSums sums;
     sums.add(weights, dweight);
@@ -275,17 +275,14 @@ void gate_heads_backward(CudaBackend& backend, const GatedHeads<T>& in, const Si
 void CudaBackend::gated_heads(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                               const Tensor& inverse) {
   if (z.rows() == 0) return;
-  constexpr const char* what = "gated_heads";
   with_stored_type(x, [&]<class T>(T) {
     const GatedHeads<T> in = gated_inputs<T>(x, z, weight, inverse, {});
     const Rows<T> to = rows_of<T>(y);
     const bool by_rows = with_head_lanes(in, in_pieces<4>(to) && to.dense, [&](auto lanes, auto together) {
-      launch(*this, what, gated_heads_kernel<lanes, together, T>, blocks_for(in.rows, together), block_of(in), in,
-             float(eps), to);
+      launch(*this, "gated_heads", gated_heads_kernel<lanes, together, T>, blocks_for(in.rows, together), block_of(in),
+             in, float(eps), to);
     });
-    if (!by_rows)
-      launch(*this, what, any_heads_kernel<T>, blocks_for(std::int64_t{in.rows} * in.heads, warps), threads, in,
-             float(eps), to);
+    if (!by_rows) gate_any_heads(*this, in, float(eps), to);
   });
 }
 

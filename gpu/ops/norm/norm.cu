@@ -8,6 +8,7 @@
 
 #include "gpu/ops/product/rounded.cuh"
 #include "gpu/tile/columns.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -428,53 +429,43 @@ struct LayerNormInputs {
   Rows<float> x, dy;
   const float *weight, *bias;
   float* moments;  // [rows,2]: mean, inverse deviation
-  unsigned rows, columns;
 
   __device__ float normalised(unsigned row, unsigned column) const {
     return (x.at(row, column) - moments[2 * std::size_t{row}]) * moments[2 * std::size_t{row} + 1];
   }
+  __device__ void forward(float eps, const Rows<float>& y, unsigned row, unsigned lane) const {
+    const auto n = float(x.columns);
+    float sum = 0, squares = 0;
+    for (unsigned column = lane; column < x.columns; column += 32) sum += x.at(row, column);
+    const float mean = warp_sum(sum) / n;
+    for (unsigned column = lane; column < x.columns; column += 32) {
+      const float distance = x.at(row, column) - mean;
+      squares += distance * distance;
+    }
+    const float inverse = 1.0f / sqrtf(warp_sum(squares) / n + eps);
+    if (lane == 0) {
+      moments[2 * std::size_t{row}] = mean;
+      moments[2 * std::size_t{row} + 1] = inverse;
+    }
+    for (unsigned column = lane; column < x.columns; column += 32)
+      y.at(row, column) = (x.at(row, column) - mean) * inverse * weight[column] + bias[column];
+  }
+  /// With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
+  __device__ void backward(const Sink& dx, unsigned row, unsigned lane) const {
+    const auto n = float(x.columns);
+    float sum = 0, projection = 0;
+    for (unsigned column = lane; column < x.columns; column += 32) {
+      const float g = weight[column] * dy.at(row, column);
+      sum += g;
+      projection += g * normalised(row, column);
+    }
+    const float shift = warp_sum(sum) / n, pull = warp_sum(projection) / n;
+    for (unsigned column = lane; column < x.columns; column += 32) {
+      const float g = weight[column] * dy.at(row, column);
+      dx.put(row, column, (g - shift - normalised(row, column) * pull) * moments[2 * std::size_t{row} + 1]);
+    }
+  }
 };
-
-__global__ void __launch_bounds__(threads) layer_norm_kernel(LayerNormInputs in, float eps, Rows<float> y) {
-  wait_for_previous_kernel();
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= in.rows) return;
-  const auto n = float(in.columns);
-  float sum = 0, squares = 0;
-  for (unsigned column = lane; column < in.columns; column += 32) sum += in.x.at(row, column);
-  const float mean = warp_sum(sum) / n;
-  for (unsigned column = lane; column < in.columns; column += 32) {
-    const float distance = in.x.at(row, column) - mean;
-    squares += distance * distance;
-  }
-  const float inverse = 1.0f / sqrtf(warp_sum(squares) / n + eps);
-  if (lane == 0) {
-    in.moments[2 * std::size_t{row}] = mean;
-    in.moments[2 * std::size_t{row} + 1] = inverse;
-  }
-  for (unsigned column = lane; column < in.columns; column += 32) {
-    y.at(row, column) = (in.x.at(row, column) - mean) * inverse * in.weight[column] + in.bias[column];
-  }
-}
-
-// With u the normalised row and g = dy * weight: dx = (g - mean(g) - u mean(g u)) inverse.
-__global__ void __launch_bounds__(threads) layer_norm_backward_kernel(LayerNormInputs in, Sink dx) {
-  wait_for_previous_kernel();
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (row >= in.rows) return;
-  const auto n = float(in.columns);
-  float sum = 0, projection = 0;
-  for (unsigned column = lane; column < in.columns; column += 32) {
-    const float g = in.weight[column] * in.dy.at(row, column);
-    sum += g;
-    projection += g * in.normalised(row, column);
-  }
-  const float shift = warp_sum(sum) / n, pull = warp_sum(projection) / n;
-  for (unsigned column = lane; column < in.columns; column += 32) {
-    const float g = in.weight[column] * in.dy.at(row, column);
-    dx.put(row, column, (g - shift - in.normalised(row, column) * pull) * in.moments[2 * std::size_t{row} + 1]);
-  }
-}
 
 }  // namespace
 
@@ -559,30 +550,29 @@ void CudaBackend::sum_norm_weights(bool is_last) {
 
 void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, const Tensor& y,
                              const Tensor& moments) {
-  const LayerNormInputs in{
-      rows_of(x),           {}, weight.as<float>(), bias.as<float>(), moments.as<float>(), unsigned(x.rows()),
-      unsigned(x.columns())};
-  if (in.rows == 0) return;
-  launch(*this, "layer_norm", layer_norm_kernel, blocks_for(in.rows, warps), threads, in, float(eps), rows_of(y));
+  const LayerNormInputs in{rows_of(x), {}, weight.as<float>(), bias.as<float>(), moments.as<float>()};
+  map_rows(*this, "layer_norm", x.rows(),
+           [in, epsilon = float(eps), to = rows_of(y)] __device__(unsigned row, unsigned lane) {
+             in.forward(epsilon, to, row, lane);
+           });
 }
 
 void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& moments, const Tensor& dy,
                                       const Grad& dx, const Grad& dweight, const Grad& dbias) {
-  const LayerNormInputs in{rows_of(x),          rows_of(dy),        weight.as<float>(),   nullptr,
-                           moments.as<float>(), unsigned(x.rows()), unsigned(x.columns())};
+  const LayerNormInputs in{rows_of(x), rows_of(dy), weight.as<float>(), nullptr, moments.as<float>()};
   {
     const SideStream side(*this);
     ColumnSums sums;
-    sums.add(in.columns, dweight);
-    sums.add(in.columns, dbias);
-    column_sums_each(*this, "layer_norm_backward", in.rows, sums,
+    sums.add(x.columns(), dweight);
+    sums.add(x.columns(), dbias);
+    column_sums_each(*this, "layer_norm_backward", x.rows(), sums,
                      [in, of_bias = dweight.wanted() ? 1u : 0u] __device__(unsigned which, unsigned r, unsigned c) {
                        return in.dy.at(r, c) * (which == of_bias ? 1.0f : in.normalised(r, c));
                      });
   }
-  if (in.rows > 0 && dx.wanted())
-    launch(*this, "layer_norm_backward", layer_norm_backward_kernel, blocks_for(in.rows, warps), threads, in,
-           sink_of(dx));
+  if (dx.wanted())
+    map_rows(*this, "layer_norm_backward", x.rows(),
+             [in, to = sink_of(dx)] __device__(unsigned row, unsigned lane) { in.backward(to, row, lane); });
 }
 
 }  // namespace afterglow

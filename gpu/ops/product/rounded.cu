@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpu/ops/product/rounded.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 namespace device {
@@ -168,14 +169,6 @@ __global__ void __launch_bounds__(threads) round_to_bfloat16_kernel(Roundings al
       });
 }
 
-__global__ void __launch_bounds__(threads)
-    clear_padding_kernel(Bf16* matrix, unsigned rows, unsigned columns, unsigned stride) {
-  wait_for_previous_kernel();
-  const unsigned row = blockIdx.x * threads + threadIdx.x;
-  if (row >= rows) return;
-  for (unsigned column = columns; column < stride; ++column) matrix[row * std::size_t{stride} + column] = Bf16(0.0f);
-}
-
 /// Parts of a matrix, one below the other, that are copied to gradients.
 struct Parts {
   const float* from = nullptr;
@@ -244,12 +237,12 @@ Tensor side_by_side(std::span<const Tensor> parts) {
 }
 
 /// Clears the padding of a gradient that is multiplied as stored.
-void clear_padding(cudaStream_t stream, const Tensor& gradient) {
-  const auto rows = unsigned(gradient.rows()), columns = unsigned(gradient.columns()),
-             stride = unsigned(gradient.row_stride);
+void clear_padding(const CudaBackend& backend, const Tensor& gradient) {
+  const auto columns = unsigned(gradient.columns()), stride = unsigned(gradient.row_stride);
   if (stride == columns) return;
-  launch(clear_padding_kernel, blocks_for(rows, threads), threads, 0, stream, gradient.as<Bf16>(), rows, columns,
-         stride);
+  map(backend, "clearing padding", gradient.rows(), [=, to = gradient.as<Bf16>()] __device__(unsigned row) {
+    for (unsigned column = columns; column < stride; ++column) to[row * std::size_t{stride} + column] = Bf16(0.0f);
+  });
 }
 
 /// Whether rows can be read by fours, or, of a stored matrix, multiplied.
@@ -491,7 +484,7 @@ void CudaBackend::linear_backward(const LinearBackward& projections) {
     if (!linear_backward_split(projections)) linear_backward_by_parts(*this, projections);
     return;
   }
-  if (is_narrow(projections.dresults[0])) clear_padding(stream(), side_by_side(projections.dresults));
+  if (is_narrow(projections.dresults[0])) clear_padding(*this, side_by_side(projections.dresults));
   BackwardOperands operands(
       projections, weights_of_step_,
       operand_memory(BackwardOperands::bytes(projections.x, projections.weights, projections.kept)));

@@ -4,7 +4,7 @@
 // pairs of sequence and head). All matrices of a group live in shared memory. With one group everything is one launch.
 #include "gpu/ops/ridge/ridge_factor.cuh"
 #include "gpu/ops/ridge/ridge_pieces.cuh"
-#include "gpu/runtime/kernel.cuh"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -358,31 +358,6 @@ __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePoint
   }
 }
 
-// The scale of every query [B,T,H], from m of its group [B,H,g].
-__global__ void __launch_bounds__(threads) scales_kernel(RidgeShape s, const float* m, float* scales) {
-  wait_for_previous_kernel();
-  const int i = int(blockIdx.x * threads + threadIdx.x), t = i / s.heads % s.length;
-  if (i < s.batch * s.length * s.heads)
-    scales[i] = 1.0f / m[(i / (s.length * s.heads) * s.heads + i % s.heads) * s.groups + t / s.piece];
-}
-
-// A thread sums, for its token, over the queries of the groups whose m is its length.
-__global__ void __launch_bounds__(threads)
-    scales_backward_kernel(RidgeShape s, const float* m, const int* m_index, const float* dscales, Sink dlength) {
-  wait_for_previous_kernel();
-  const int i = int(blockIdx.x * threads + threadIdx.x), t = i / s.heads % s.length;
-  if (i >= s.batch * s.length * s.heads) return;
-  const int pair = i / (s.length * s.heads) * s.heads + i % s.heads;
-  float sum = 0;
-  for (int g = 0; g < s.groups; ++g) {
-    const int entry = pair * s.groups + g;
-    if (m_index[entry] != t) continue;
-    for (int query = s.first(g); query < s.first(g) + s.count(g); ++query)
-      sum -= dscales[s.token(pair, query)] / (m[entry] * m[entry]);
-  }
-  dlength.put(unsigned(i), sum);
-}
-
 RidgeShape shape_of(const RidgeConfig& config, const Shape& queries) {
   RidgeInputs in;
   in.z.shape = {queries[0], queries[1], queries[2], 1};
@@ -392,18 +367,33 @@ RidgeShape shape_of(const RidgeConfig& config, const Shape& queries) {
 
 }  // namespace
 
+// The scale of every query [B,T,H], from m of its group [B,H,g].
 void CudaBackend::ridge_scales(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& scales) {
   if (scales.elements() == 0) return;
-  launch(*this, "ridge_scales", scales_kernel, blocks_for(scales.elements(), threads), threads,
-         shape_of(config, scales.shape), saved.m.as<float>(), scales.as<float>());
+  map(*this, "ridge_scales", scales.elements(),
+      [s = shape_of(config, scales.shape), m = saved.m.as<float>(), to = scales.as<float>()] __device__(unsigned of) {
+        const int i = int(of), t = i / s.heads % s.length;
+        to[i] = 1.0f / m[(i / (s.length * s.heads) * s.heads + i % s.heads) * s.groups + t / s.piece];
+      });
 }
 
+// A thread sums, for its token, over the queries of the groups whose m is its length.
 void CudaBackend::ridge_scales_backward(const RidgeConfig& config, const RidgeSaved& saved, const Tensor& dscales,
                                         const Grad& dlength) {
   if (!dlength.wanted() || dscales.elements() == 0) return;
-  launch(*this, "ridge_scales_backward", scales_backward_kernel, blocks_for(dscales.elements(), threads), threads,
-         shape_of(config, dscales.shape), saved.m.as<float>(), saved.m_index.as<int>(), dscales.as<float>(),
-         sink_of(dlength));
+  map(*this, "ridge_scales_backward", dscales.elements(),
+      [s = shape_of(config, dscales.shape), m = saved.m.as<float>(), m_index = saved.m_index.as<int>(),
+       slopes = dscales.as<float>(), to = sink_of(dlength)] __device__(unsigned of) {
+        const int i = int(of), t = i / s.heads % s.length, pair = i / (s.length * s.heads) * s.heads + i % s.heads;
+        float sum = 0;
+        for (int g = 0; g < s.groups; ++g) {
+          const int entry = pair * s.groups + g;
+          if (m_index[entry] != t) continue;
+          for (int query = s.first(g); query < s.first(g) + s.count(g); ++query)
+            sum -= slopes[s.token(pair, query)] / (m[entry] * m[entry]);
+        }
+        to.put(of, sum);
+      });
 }
 
 void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,

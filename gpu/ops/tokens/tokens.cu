@@ -174,20 +174,6 @@ __global__ void __launch_bounds__(threads)
   if (is_last_block(ticket, gridDim.x)) mean_of_rows(losses, hits, in.rows, loss, correct, counted);
 }
 
-__global__ void __launch_bounds__(threads)
-    cross_entropy_backward_kernel(Rows<float> probabilities, EntropyTargets in, const int* counted, const float* dloss,
-                                  Sink dlogits) {
-  wait_for_previous_kernel();
-  const unsigned row = blockIdx.x * warps + threadIdx.x / 32;
-  if (row >= in.rows) return;
-  const int target = in.targets[row], used = *counted;
-  const float factor = target >= 0 && used > 0 ? *dloss / float(used) : 0.0f;
-  for (unsigned column = threadIdx.x % 32; column < in.columns; column += 32) {
-    const float hit = int(column) == target ? 1.0f : 0.0f;
-    dlogits.put(row, column, factor == 0.0f ? 0.0f : factor * (probabilities.at(row, column) - hit));
-  }
-}
-
 constexpr unsigned answering_threads = 1024;
 
 // One block; a thread a row, so that a warp's votes give each row's rank.
@@ -294,17 +280,16 @@ __global__ void __launch_bounds__(threads)
 
 // `width`: neighbouring numbers of a thread.
 template <unsigned width>
-__global__ void __launch_bounds__(threads)
-    cross_entropy_scale_kernel(Rows<float> sums, unsigned pieces, const float* dloss, const int* counted, Sink out) {
-  wait_for_previous_kernel();
-  const unsigned i = blockIdx.x * threads + threadIdx.x;
-  if (i >= pieces) return;
-  const unsigned across = sums.columns / width, row = i / across, column = i % across * width;
-  auto piece = Piece<width>::of(sums, row, column, true);
-  const int used = *counted;
-  const float factor = used > 0 ? *dloss / float(used) : 0.0f;
-  unrolled<width>([&](unsigned e) { piece.v[e] = used > 0 ? factor * piece.v[e] : 0.0f; });
-  piece.put(out, row, column);
+void scale_sums(const CudaBackend& backend, const Rows<float>& sums, std::int64_t count, const float* dloss,
+                const int* counted, const Sink& out) {
+  map(backend, "cross_entropy_scale", count / width, [=, across = sums.columns / width] __device__(unsigned i) {
+    const unsigned row = i / across, column = i % across * width;
+    auto piece = Piece<width>::of(sums, row, column, true);
+    const int used = *counted;
+    const float factor = used > 0 ? *dloss / float(used) : 0.0f;
+    unrolled<width>([&](unsigned e) { piece.v[e] = used > 0 ? factor * piece.v[e] : 0.0f; });
+    piece.put(out, row, column);
+  });
 }
 
 }  // namespace
@@ -348,9 +333,16 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
 void CudaBackend::cross_entropy_backward(const Tensor& probabilities, const Tensor& targets, const Tensor& counted,
                                          const Tensor& dloss, const Grad& dlogits) {
   if (!dlogits.wanted() || probabilities.elements() == 0) return;
-  const EntropyTargets in{targets.as<int>(), unsigned(probabilities.rows()), unsigned(probabilities.columns())};
-  launch(*this, "cross_entropy_backward", cross_entropy_backward_kernel, blocks_for(in.rows, warps), threads,
-         rows_of(probabilities), in, counted.as<int>(), dloss.as<float>(), sink_of(dlogits));
+  map_rows(*this, "cross_entropy_backward", probabilities.rows(),
+           [p = rows_of(probabilities), wanted = targets.as<int>(), used = counted.as<int>(),
+            upstream = dloss.as<float>(), to = sink_of(dlogits)] __device__(unsigned row, unsigned lane) {
+             const int target = wanted[row], rows = *used;
+             const float factor = target >= 0 && rows > 0 ? *upstream / float(rows) : 0.0f;
+             for (unsigned column = lane; column < p.columns; column += 32) {
+               const float hit = int(column) == target ? 1.0f : 0.0f;
+               to.put(row, column, factor == 0.0f ? 0.0f : factor * (p.at(row, column) - hit));
+             }
+           });
 }
 
 void CudaBackend::answered_rows(const Tensor& targets, const Tensor& places, const Tensor& own, const Tensor& ranks) {
@@ -382,9 +374,7 @@ void CudaBackend::cross_entropy_scale(const Tensor& sums, const Tensor& dloss, c
   const Rows<float> from = rows_of(sums);
   const Sink to = sink_of(out);
   with_either<4u, 1u>(from.columns % 4 == 0 && in_pieces<4>(from) && in_pieces<4>(to.rows), [&](auto width) {
-    const std::int64_t pieces = sums.elements() / width;
-    launch(*this, "cross_entropy_scale", cross_entropy_scale_kernel<width>, blocks_for(pieces, threads), threads, from,
-           unsigned(pieces), dloss.as<float>(), counted.as<int>(), to);
+    scale_sums<width>(*this, from, sums.elements(), dloss.as<float>(), counted.as<int>(), to);
   });
 }
 
