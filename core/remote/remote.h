@@ -1,6 +1,7 @@
 // A session in another process or on another machine: both ends of its line.
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,19 @@ void serve_window(const ServerOptions& options, Descriptor in, Descriptor out);
 void serve_windows(const ServerOptions& options, const std::string& name);
 
 /// Names of sessions that wait for windows, or were killed. Each has a socket that only the user can open.
-std::vector<std::string> session_names();
+std::set<std::string> session_names();
 /// A connection to the session of this name; not valid if none runs. Throws Error(usage) for what is no name.
 Descriptor connect_to_session(const std::string& name);
-/// The socket on which a session is found, this process' alone while it runs.
-Descriptor listen_for_windows(const std::string& name);
+/// The socket on which a session is found, its alone while it runs. Throws Error(failure) if one has the name.
+class SessionSocket {
+ public:
+  explicit SessionSocket(std::string name);
+  /// Listens, again where a logout has emptied the user's runtime folder.
+  const Descriptor& renewed();
+
+ private:
+  std::string name_, path_;
+  Descriptor lock_, socket_;
+};
 
 }  // namespace afterglow

@@ -55,9 +55,10 @@ class SessionServer {
   void add(Descriptor in, Descriptor out) { windows_.push_back({FramedLine(std::move(in), std::move(out))}); }
 
   /// Without a socket until the window has gone.
-  void run(const Descriptor& socket) {
-    while (!options_.is_over() && (socket.valid() || !windows_.empty())) {
-      wait(socket, is_awaited() ? eager_wait : idle_wait);
+  void run(SessionSocket* socket = nullptr) {
+    const Descriptor none;
+    while (!options_.is_over() && (socket || !windows_.empty())) {
+      wait(socket ? socket->renewed() : none, is_awaited() ? eager_wait : idle_wait);
       for (ServedWindow& window : windows_) serve(window);
       std::erase_if(windows_, [this](const ServedWindow& window) {
         const bool is_gone = !window.line.is_open() || (window.ends && window.line.is_idle());
@@ -209,12 +210,18 @@ class SessionServer {
     return slim;
   }
 
-  /// What waits to be shown is older than the command: the session makes another observation, with its effect.
   void take(ServedWindow& window, const Order& order) {
     if (&window != shown_) return;
     orders_[window.client] = order.number;
     saves_here(order.command) ? give_save() : give(order.command);
-    window.revision = session_->revision();
+    pass_over(window);
+  }
+
+  /// What waits to be shown is older than the command: the session makes another observation, with its effect.
+  void pass_over(ServedWindow& window) {
+    const std::uint64_t revision = session_->revision();
+    if (session_->taken_commands() >= received_) return;  // it has come
+    window.revision = revision;
     session_->observe();
   }
 
@@ -235,14 +242,15 @@ class SessionServer {
   /// which a long line may be carrying still.
   void show(ServedWindow& window) {
     const double now = line_clock();
-    const std::uint64_t taken = session_->taken_commands();
+    const std::uint64_t revision = session_->revision(), taken = session_->taken_commands();
     const bool is_answer = taken > window.answered;
-    if (window.revision == session_->revision() || !window.line.is_idle()) return;
+    if (window.revision == revision || !window.line.is_idle()) return;
     if (window.credit <= (is_answer ? -most_owed : 0)) return;
-    if (window.is_slow && !is_answer && (owes_answer(window) || now - window.shown_at < slow_interval)) return;
+    if (window.is_slow && !is_answer && owes_answer(window)) return pass_over(window);
+    if (window.is_slow && !is_answer && now - window.shown_at < slow_interval) return;
     --window.credit;
     window.shown_at = now;
-    window.revision = session_->revision();
+    window.revision = revision;
     window.answered = taken;
     const std::shared_ptr<const Observation> newest = session_->observe();
     window.line.send(encode(Sight{taken, window.is_slow ? without_bulk(*newest) : newest}, window.parts));
@@ -267,11 +275,12 @@ class SessionServer {
 void serve_window(const ServerOptions& options, Descriptor in, Descriptor out) {
   SessionServer server(options);
   server.add(std::move(in), std::move(out));
-  server.run(Descriptor());
+  server.run();
 }
 
 void serve_windows(const ServerOptions& options, const std::string& name) {
-  SessionServer(options).run(listen_for_windows(name));
+  SessionSocket socket(name);
+  SessionServer(options).run(&socket);
 }
 
 }  // namespace afterglow

@@ -47,11 +47,13 @@ class RemoteProgram : public ProgramTest {
     ::signal(SIGPIPE, SIG_IGN);  // as the program does
     ::setenv("TMPDIR", folder_.path().c_str(), 1);
     ::setenv("XDG_DATA_HOME", folder_.path().c_str(), 1);
+    ::setenv("XDG_RUNTIME_DIR", (folder_ / "runtime").c_str(), 1);  // where a test makes it
   }
   ~RemoteProgram() override {
     run("session --stop");
     ::unsetenv("TMPDIR");
     ::unsetenv("XDG_DATA_HOME");
+    ::unsetenv("XDG_RUNTIME_DIR");
   }
   static RemoteOptions through(const std::string& arguments) {
     RemoteOptions options{{"sh", "-c", "exec '" + program_file().string() + "' " + arguments}, "there", {}};
@@ -132,6 +134,31 @@ TEST_F(RemoteProgram, ASessionIsForItsUserAlone) {
   std::filesystem::permissions(folder, perms::others_read, std::filesystem::perm_options::add);
   EXPECT_EQ(run("session --list").code, 1);
   std::filesystem::permissions(folder, perms::owner_all);
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chown(folder.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(run("session --list").err, HasSubstr("others may enter this folder"));
+  ASSERT_EQ(::chown(folder.c_str(), 0, 0), 0);
+}
+
+/// The user's runtime folder ends with the last login; the session does not.
+TEST_F(RemoteProgram, ASessionInTheRuntimeFolderOutlivesALogout) {
+  using std::filesystem::perms;
+  const std::filesystem::path runtime = folder_ / "runtime", socket = runtime / "afterglow" / "main.sock";
+  std::filesystem::create_directory(runtime);
+  std::filesystem::permissions(runtime, perms::owner_all);
+  const auto source = connect_to_remote(through("session --connect"));
+  watch(*source, is_finished);
+  EXPECT_EQ(std::filesystem::status(socket).permissions(), perms::owner_read | perms::owner_write);
+  EXPECT_EQ(std::filesystem::status(socket.parent_path()).permissions(), perms::owner_all);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ("afterglow-" + std::to_string(::getuid())) / "main.sock"));
+  const auto process = parsed(run("session --list --json"))["sessions"][0]["process"];
+  std::filesystem::remove_all(runtime);
+  watch(*source, [&](const Observation&) { return sessions() == 1; });
+  std::filesystem::create_directory(runtime);
+  std::filesystem::permissions(runtime, perms::owner_all);
+  EXPECT_THAT(run("session --listen main").err, HasSubstr("session --stop main"));
+  EXPECT_EQ(parsed(run("session --list --json"))["sessions"][0]["process"], process) << "after the next login";
+  EXPECT_EQ(run("session --stop").code, 0);
 }
 
 /// 24 lines and two sessions are killed during one training; AFTERGLOW_KILLS=300 kills more often.

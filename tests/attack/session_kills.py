@@ -29,7 +29,7 @@ class Place:
 
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
-        self.environment = dict(os.environ, TMPDIR=str(folder), HOME=str(folder), XDG_DATA_HOME=str(folder / "data"),
+        self.environment = dict(os.environ, TMPDIR=str(folder), XDG_RUNTIME_DIR=str(folder), HOME=str(folder), XDG_DATA_HOME=str(folder / "data"),
                                 XDG_CONFIG_HOME=str(folder / "config"))
         (folder / "small.json").write_text(json.dumps(recipe))
         self.status = folder / "status.json"
