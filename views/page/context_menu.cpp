@@ -12,11 +12,6 @@
 namespace afterglow {
 namespace {
 
-/// The target of the menu's commands: the plot that was clicked, else the panel.
-json target_of(const MenuState& menu) {
-  return menu.plot.empty() ? json{{"panel", menu.panel}} : json{{"plot", menu.plot}};
-}
-
 MenuItem item(std::string title, std::string keys, const char* command, const json& value, bool is_on = false) {
   return {std::move(title), std::move(keys), {command, value}, is_on};
 }
@@ -32,7 +27,7 @@ void add_scale(std::vector<MenuItem>& items, const json& target, const char* axi
 
 /// Lines for axes and cursors, if the panel shows plots.
 void add_plot_items(Frame& frame, const MenuState& menu, const ShownPlot& plot, std::vector<MenuItem>& items) {
-  const json target = target_of(menu);
+  const json target = menu.plot.empty() ? json{{"panel", menu.panel}} : json{{"plot", menu.plot}};
   add_scale(items, target, "x", plot.x_scale);
   add_scale(items, target, "y", plot.y_scale);
   items.push_back(item("Fit the axes", "F", "fit", target));

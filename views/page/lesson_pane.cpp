@@ -222,10 +222,6 @@ void draw_goals(const Frame& frame, Column& column) {
   }
 }
 
-std::string place_of(const PageState& state) {
-  return "step " + std::to_string(state.lesson.step + 1) + " of " + std::to_string(state.lesson.lesson->steps.size());
-}
-
 /// The whole pane, or the text of a slide; returns its height.
 double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, bool is_drawn) {
   const Theme& theme = *frame.look.theme;
@@ -234,7 +230,10 @@ double draw_parts(Frame& frame, Canvas& canvas, const Rect& area, double units, 
   Column column(frame, canvas, area, units, is_drawn);
   const double gap = state.presentation.is_on ? 5 : 8;
   if (!state.presentation.is_on) {
-    column.text(lesson_words(state.lesson.lesson->title + " · " + place_of(state), FontFace::regular), 0.72, theme.dim);
+    column.text(lesson_words(state.lesson.lesson->title + " · step " + std::to_string(state.lesson.step + 1) + " of " +
+                                 std::to_string(state.lesson.lesson->steps.size()),
+                             FontFace::regular),
+                0.72, theme.dim);
     column.gap(6);
   }
   column.text(lesson_words(step.title, FontFace::semibold), state.presentation.is_on ? 1.6 : 1.25, theme.text);

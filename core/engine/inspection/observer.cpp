@@ -211,11 +211,6 @@ void condition_some(Trainer& trainer, const CaptureReader& read, int tokens, Sol
 
 Observer::Observer(Trainer& trainer) : trainer_(&trainer), tape_(trainer.evaluation_tape()) { choose(0); }
 
-void Observer::choose(std::uint64_t index) {
-  example_ = trainer_->task().example(trainer_->seed(), index, Split::held_out);
-}
-void Observer::choose(Example example) { example_ = std::move(example); }
-
 int Observer::first_ska() const {
   return first_part(trainer_->parts(), -1,
                     [](std::string_view kind) { return shows(kind, LayerTrait::koopman_heads); });

@@ -16,8 +16,8 @@ class Observer {
   explicit Observer(Trainer& trainer);
 
   /// Chooses the sequence: held-out example `index` of the run's task, or any tokens.
-  void choose(std::uint64_t index);
-  void choose(Example example);
+  void choose(std::uint64_t index) { choose(trainer_->task().example(trainer_->seed(), index, Split::held_out)); }
+  void choose(Example example) { example_ = std::move(example); }
   const Example& example() const { return example_; }
 
   /// Spectra of every `ska` and `koopman_mlp`. Modes take their numbers from `numbered`; null: by modulus.

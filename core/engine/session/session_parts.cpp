@@ -25,23 +25,8 @@ void RunControl::start(std::int64_t until) {
   rebuilds_to_ = -1;
 }
 
-void RunControl::rebuild(std::int64_t until) {
-  start(until);
-  rebuilds_to_ = until;
-}
-
-void RunControl::pause() {
-  running_ = false;
-  rebuilds_to_ = -1;
-}
-
 void RunControl::train_more(std::int64_t count, std::int64_t step) {
   start((running_ && pause_at_ >= 0 ? pause_at_ : step) + count);
-}
-
-void RunControl::rest(bool is_non_finite) {
-  pause();
-  stopped_non_finite_ = is_non_finite;
 }
 
 void RunControl::open(std::optional<std::int64_t> until) {
@@ -49,15 +34,6 @@ void RunControl::open(std::optional<std::int64_t> until) {
   rest(false);
   pause_at_ = -1;
   if (until) rebuild(*until);
-}
-
-bool RunControl::is_over(std::int64_t step, bool finished) const {
-  return pause_at_ >= 0 ? step >= pause_at_ : finished;
-}
-
-void RunControl::limit_speed(double steps_per_second) {
-  speed_limit_ = steps_per_second;
-  steps_.restart();
 }
 
 void RunControl::change_speed(std::int64_t by) {
@@ -74,11 +50,6 @@ std::optional<ComparedRun> RunControl::next_compared() {
   ComparedRun next = std::move(compared_.front());
   compared_.pop_front();
   return next;
-}
-
-void RunControl::restart_clock(std::int64_t step, double seconds) {
-  clock_start_ = seconds;
-  clock_step_ = step;
 }
 
 void RunControl::measure_speed(std::int64_t step, double seconds) {

@@ -47,7 +47,10 @@ class RunControl {
   std::int64_t rebuilds_to() const { return rebuilds_to_; }
   /// Maximal steps per second, except while repeating; 0: unlimited.
   double speed_limit() const { return speed_limit_; }
-  void limit_speed(double steps_per_second);
+  void limit_speed(double steps_per_second) {
+    speed_limit_ = steps_per_second;
+    steps_.restart();
+  }
   /// Moves the limit by `by` places in 1, 2, 5, .., 100 steps per second, unlimited.
   void change_speed(std::int64_t by);
 
@@ -56,18 +59,27 @@ class RunControl {
   /// Trains `count` steps more than `step`, or than already requested, so that repeated commands add up.
   void train_more(std::int64_t count, std::int64_t step);
   /// Repeats the steps until `until`.
-  void rebuild(std::int64_t until);
-  void pause();
+  void rebuild(std::int64_t until) {
+    start(until);
+    rebuilds_to_ = until;
+  }
+  void pause() {
+    running_ = false;
+    rebuilds_to_ = -1;
+  }
   /// Restores `running` after a change of device or seed.
   void resume(bool running) { running_ = running; }
   /// Pauses; `is_non_finite`: because of a non-finite number.
-  void rest(bool is_non_finite);
+  void rest(bool is_non_finite) {
+    pause();
+    stopped_non_finite_ = is_non_finite;
+  }
 
   /// Another run has been opened: repeats its steps until `until` if given, else pauses.
   void open(std::optional<std::int64_t> until);
   /// Whether no step is left: the step to pause at is reached, or the run is `finished` (a command in the recipe may
   /// move its end).
-  bool is_over(std::int64_t step, bool finished) const;
+  bool is_over(std::int64_t step, bool finished) const { return pause_at_ >= 0 ? step >= pause_at_ : finished; }
   /// Whether the next step may begin now.
   bool is_due(double seconds) const { return rebuilds_to_ >= 0 || speed_limit_ <= 0 || steps_.is_due(seconds); }
   /// A step begins.
@@ -82,7 +94,10 @@ class RunControl {
   const std::deque<ComparedRun>& compared() const { return compared_; }
 
   /// Starts to measure the speed here.
-  void restart_clock(std::int64_t step, double seconds);
+  void restart_clock(std::int64_t step, double seconds) {
+    clock_start_ = seconds;
+    clock_step_ = step;
+  }
   /// Updates the speed if half a second has passed since the last time.
   void measure_speed(std::int64_t step, double seconds);
 

@@ -28,10 +28,6 @@ SessionWorker::SessionWorker(std::string recipe, SessionOptions options, Mailbox
                  [this] { return mailbox_->has_mail(); }),
       taken_(options_.first_command) {}
 
-double SessionWorker::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
-
 void SessionWorker::begin() {
   guarded([&] {
     backend_ = options_.make_backend(options_.device, options_.threads);
@@ -79,10 +75,6 @@ void SessionWorker::end() {
     std::optional<Snapshot> kept = run_->failure().empty() ? std::nullopt : run_->kept_snapshot();
     return kept ? std::move(*kept) : present_snapshot();
   });
-}
-
-bool SessionWorker::has_pieces() const {
-  return run_ && !device_is_lost_ && scheduler_.has_pieces(*run_, control_.running());
 }
 
 std::chrono::milliseconds SessionWorker::wait() const {
@@ -199,11 +191,6 @@ std::unique_ptr<AnalysedRun> SessionWorker::analyse(const SavedRun& saved, Backe
   return analysed;
 }
 
-/// Keeps the present run as an earlier one.
-void SessionWorker::archive_run() {
-  if (run_) archive_.replace({run_->whole_curves(), run_->recipe()});
-}
-
 void SessionWorker::take_over(std::unique_ptr<AnalysedRun> fresh) {
   fresh->name = archive_.name();
   if (run_) fresh->take_over(*run_);
@@ -311,10 +298,6 @@ void SessionWorker::train_while_waiting() {
   guarded([&] {
     if (run_->begin_step()) note_step();
   });
-}
-
-void SessionWorker::end_overlapped_step() {
-  if (run_->is_under_way()) guarded([&] { end_step(); });
 }
 
 void SessionWorker::stop_if_requested() {

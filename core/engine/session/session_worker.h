@@ -54,14 +54,16 @@ class SessionWorker {
   void guarded(const std::function<void()>& work);
   void report(Severity severity, const std::string& text);
   void take_commands();
-  double seconds() const;
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   bool is_training() const { return control_.running() && run_; }
   void train();
   bool is_over() const { return control_.is_over(run_->step(), run_->finished()); }
   void note_step();
   void end_step();
   void train_while_waiting();
-  void end_overlapped_step();
+  void end_overlapped_step() {
+    if (run_->is_under_way()) guarded([&] { end_step(); });
+  }
   /// Trains until step `until`; -1: to the end.
   void start(std::int64_t until);
   void restart_clock() { control_.restart_clock(run_->step(), seconds()); }
@@ -79,7 +81,9 @@ class SessionWorker {
   void stop_if_requested();
   void report_best_step();
   std::unique_ptr<AnalysedRun> load(const SavedRun& saved);
-  void archive_run();
+  void archive_run() {
+    if (run_) archive_.replace({run_->whole_curves(), run_->recipe()});
+  }
   void take_over(std::unique_ptr<AnalysedRun> fresh);
   void go_over_to(const Recipe& recipe);
   void watch_folder();
@@ -87,7 +91,7 @@ class SessionWorker {
   void keep_notes();
   Snapshot present_snapshot();
   void take_checksum();
-  bool has_pieces() const;
+  bool has_pieces() const { return run_ && !device_is_lost_ && scheduler_.has_pieces(*run_, control_.running()); }
   /// Makes every analysis due at once after a change of what is analysed.
   void analyse_afresh();
   /// `answers`: only with what shows the effect of a command.

@@ -197,10 +197,6 @@ std::optional<Snapshot> ResultFolder::begun(const PlannedRun& run) const {
   return std::nullopt;
 }
 
-void ResultFolder::keep(const PlannedRun& run, const Snapshot& snapshot) const {
-  write_snapshot(snapshot_file(run), snapshot);
-}
-
 void ResultFolder::adopt(const PlannedRun& run) const {
   const std::string former = hash_of(carried_text(run.recipe), inquiry_->enough);
   for (const char* ending : {".json", ".safetensors"}) {

@@ -95,7 +95,7 @@ class ResultFolder {
   void write(const PlannedRun& run, const RunResult& result) const;
   /// The snapshot of an interrupted process; nothing if there is no usable one.
   std::optional<Snapshot> begun(const PlannedRun& run) const;
-  void keep(const PlannedRun& run, const Snapshot& snapshot) const;
+  void keep(const PlannedRun& run, const Snapshot& snapshot) const { write_snapshot(snapshot_file(run), snapshot); }
   /// Renames the files of a sweep's run from versions whose hash included the recipe's title and sentence.
   void adopt(const PlannedRun& run) const;
   /// Removes leftovers of a process that was killed just after writing its result.

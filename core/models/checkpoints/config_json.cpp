@@ -30,10 +30,6 @@ json read_config_json(const std::filesystem::path& path) {
   return config;
 }
 
-std::string ConfigFields::shown(const char* name) const {
-  return config_->contains(name) ? (*config_)[name].dump() : "missing";
-}
-
 const json& ConfigFields::field(const char* name) const {
   read_->insert(prefix_ + name);
   return *config_;

@@ -57,7 +57,7 @@ class ConfigFields {
   /// The whole object; remembers that `name` was read.
   const nlohmann::json& field(const char* name) const;
   double number_in(const nlohmann::json& value, const char* name) const;
-  std::string shown(const char* name) const;
+  std::string shown(const char* name) const { return config_->contains(name) ? (*config_)[name].dump() : "missing"; }
   const nlohmann::json* config_;
   std::string where_, prefix_ = {};  ///< of a part: "rope_parameters."
   std::shared_ptr<std::set<std::string>> read_ = std::make_shared<std::set<std::string>>();

@@ -47,11 +47,6 @@ Figure worth_figure(const MemoryView& view) {
   return figure;
 }
 
-std::string change_text(const MemoryView& view) {
-  const double change = 100 * view.change_now;
-  return (change > 0 ? "+" : "") + number_text(change, 3) + " %";
-}
-
 /// "K' 4, M' 4, T' 250: +1.2 %", or empty if everything is used.
 std::string used_text(const MemoryView& view) {
   std::string used;
@@ -60,7 +55,8 @@ std::string used_text(const MemoryView& view) {
     used += (used.empty() ? "" : ", ") + less.of.substr(less.of.find(' ') + 1) + " " + grouped_number(less.now);
     is_less = is_less || less.now < less.whole;
   }
-  return is_less ? used + ": " + change_text(view) : "";
+  const std::string change = (view.change_now > 0 ? "+" : "") + number_text(100 * view.change_now, 3) + " %";
+  return is_less ? used + ": " + change : "";
 }
 
 Figure less_figure(const MemoryView& view) {

@@ -15,10 +15,6 @@ Ink filter_ink(FilterKind kind) {
   return inks[static_cast<std::size_t>(kind)];
 }
 
-bool is_exact(FilterKind kind) {
-  return kind == FilterKind::kalman || kind == FilterKind::fading_kalman || kind == FilterKind::gka;
-}
-
 Figure filter_figure(std::string id, std::string title, std::string subtitle, Axis y) {
   return sheet("kalman_" + std::move(id), std::move(title), std::move(subtitle),
                {.label = "token", .integer_ticks = true}, std::move(y));
@@ -29,8 +25,10 @@ void add_line(Figure& figure, std::string name, Ink ink, Dash dash, std::vector<
 }
 
 void add_filter(Figure& figure, const FilterRun& run, std::vector<double> x, std::vector<double> y) {
-  add_line(figure, std::string(name_of(run.kind)), filter_ink(run.kind),
-           is_exact(run.kind) ? Dash::solid : Dash::dashed, std::move(x), std::move(y));
+  const bool is_exact =
+      run.kind == FilterKind::kalman || run.kind == FilterKind::fading_kalman || run.kind == FilterKind::gka;
+  add_line(figure, std::string(name_of(run.kind)), filter_ink(run.kind), is_exact ? Dash::solid : Dash::dashed,
+           std::move(x), std::move(y));
 }
 
 Figure written_figure(const HeadFilters& filters) {
