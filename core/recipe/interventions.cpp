@@ -14,25 +14,35 @@ namespace {
 constexpr double max_modulus = 4, max_gamma = 4, max_eta = 100, max_ridge = 1e6;
 constexpr std::int64_t max_power = 64;
 
-/// The layer that the value names. Without `is_about_modes` only layers with fitted operators are eligible, which have
-/// powers, ridges, gains and heads; modes can be learned as well.
+bool is_fitted(const InterventionTarget& layer) { return layer.rank > 0 && !layer.has_learned_modes; }
+bool has_modes(const InterventionTarget& layer) { return layer.rank > 0; }
+bool has_heads(const InterventionTarget& layer) { return !layer.has_learned_modes; }
+
+struct LayerCommand {
+  std::string_view name, kinds;  ///< and the layers that it can mean, in words
+  bool (*fits)(const InterventionTarget& layer);
+  void (*carry_out)(LayerIntervention& layer, const json& value, const InterventionTarget& of,
+                    const std::string& where);
+};
+
+/// The layer that the value names.
 const InterventionTarget& meant_layer(const json& value, const std::vector<InterventionTarget>& layers,
-                                      bool is_about_modes, const std::string& where) {
+                                      const LayerCommand& command) {
+  const std::string where(command.name);
   const bool is_any = !value.contains("layer");
   const json wanted = is_any ? json() : value["layer"];
   const InterventionTarget* first = nullptr;
   std::string names;
   for (const InterventionTarget& layer : layers) {
-    if (layer.has_learned_modes && !is_about_modes) continue;
-    if (!first || (first->has_learned_modes && !layer.has_learned_modes)) first = &layer;
+    if (!command.fits(layer)) continue;
+    if (!first || (!is_fitted(*first) && is_fitted(layer))) first = &layer;
     const bool is_named = wanted.is_string() && (wanted == layer.label || wanted == layer.scope);
     if (is_named || (wanted.is_number_integer() && wanted == layer.layer)) return layer;
     names += (names.empty() ? "" : ", ") + std::to_string(layer.layer) + " (" + layer.label + ")";
   }
-  const std::string kinds = is_about_modes ? "ska layer or Koopman MLP" : "ska layer";
-  if (!first) throw BadInput(where, ": this model has no ", kinds, " to override");
+  if (!first) throw BadInput(where, ": this model has no ", command.kinds, " to override");
   if (is_any) return *first;
-  throw BadInput(where, ": layer ", wanted.dump(), " is no ", kinds, " of this model; choose ", names);
+  throw BadInput(where, ": layer ", wanted.dump(), " is no ", command.kinds, " of this model; choose ", names);
 }
 
 /// Modes by their numbers or by their index in the list.
@@ -137,17 +147,12 @@ void move_mode(LayerIntervention& layer, const json& value, const InterventionTa
   edit.moved_to = {re, im};
 }
 
-struct LayerCommand {
-  std::string_view name;
-  bool is_about_modes;
-  void (*carry_out)(LayerIntervention& layer, const json& value, const InterventionTarget& of,
-                    const std::string& where);
-};
-constexpr LayerCommand layer_commands[] = {{"override", false, override_number},
-                                           {"mask", false, weigh_tokens},
-                                           {"head_off", false, switch_heads},
-                                           {"mode_off", true, switch_modes},
-                                           {"drag_mode", true, move_mode}};
+constexpr std::string_view operators = "ska layer", modes = "ska layer or Koopman MLP";
+constexpr LayerCommand layer_commands[] = {{"override", operators, is_fitted, override_number},
+                                           {"mask", operators, is_fitted, weigh_tokens},
+                                           {"head_off", "layer with heads", has_heads, switch_heads},
+                                           {"mode_off", modes, has_modes, switch_modes},
+                                           {"drag_mode", modes, has_modes, move_mode}};
 
 /// Removes entries without effect.
 void tidy(Interventions& interventions) {
@@ -178,11 +183,11 @@ Command mode_off(const ModeName& name, bool off) {
   return command;
 }
 
-ModeEdits edits_of(const Interventions& interventions, int layer, int head) {
+HeadIntervention changes_of(const Interventions& interventions, int layer, int head) {
   const auto edited = interventions.layers.find(layer);
   if (edited == interventions.layers.end()) return {};
   const auto own = edited->second.heads.find(head);
-  return own == edited->second.heads.end() ? ModeEdits{} : own->second.modes;
+  return own == edited->second.heads.end() ? HeadIntervention{} : own->second;
 }
 
 void apply_intervention(Interventions& interventions, const Command& given,
@@ -194,7 +199,7 @@ void apply_intervention(Interventions& interventions, const Command& given,
   } else {
     const auto* command = std::ranges::find(layer_commands, given.name, &LayerCommand::name);
     if (command == std::end(layer_commands)) throw Error(ExitCode::failure, given.name, " is not an intervention");
-    const InterventionTarget& of = meant_layer(given.value, layers, command->is_about_modes, given.name);
+    const InterventionTarget& of = meant_layer(given.value, layers, *command);
     command->carry_out(changed.layers[of.layer], given.value, of, given.name);
   }
   tidy(changed);

@@ -1,5 +1,5 @@
-// Interventions on the model for the inspected sequence: powers, ridges, heads and modes of the `ska` layers, learned
-// modes of the Koopman MLPs. They do not affect training.
+// Interventions on the model for the inspected sequence: heads of any layer, powers, ridges and modes of the `ska`
+// layers, learned modes of the Koopman MLPs. They do not affect training.
 #pragma once
 #include <complex>
 #include <map>
@@ -37,14 +37,14 @@ struct Interventions {
   bool operator==(const Interventions&) const = default;
 };
 
-/// The mode edits of one head; empty if there are no changes.
-ModeEdits edits_of(const Interventions& interventions, int layer, int head);
+/// The changes of one head, without effect if there are none.
+HeadIntervention changes_of(const Interventions& interventions, int layer, int head);
 
 /// A layer that can be edited.
 struct InterventionTarget {
   int layer = 0;  ///< index into ModelSummary::layers
   std::string label, scope;
-  int heads = 0, rank = 0;
+  int heads = 0, rank = 0;         ///< rank 0: a layer without an operator, whose heads can only be switched off
   bool has_learned_modes = false;  ///< a Koopman MLP: one head of `rank` learned pairs, and nothing else to edit
 };
 
@@ -62,7 +62,7 @@ Command drag_mode(const ModeName& name, std::complex<double> to, bool is_live = 
 Command mode_off(const ModeName& name, bool off);
 
 /// Carries out one of the commands `override`, `mask`, `head_off`, `mode_off`, `drag_mode` and `clear_overrides`.
-/// Values: "layer": index, label or scope (absent: the first `ska`, or without one the first Koopman MLP); "head": -1
+/// Values: "layer": index, label or scope (absent: the first `ska`, or without one the first that fits); "head": -1
 /// or absent means all; "number": of a mode, as panels show it (HeadSpectrum::identity), or "mode": its index in the
 /// list of eigenvalues by modulus; -1 or absent means all. For a Koopman MLP both are the pair's index. Throws
 /// Error(bad_input) and then changes nothing.

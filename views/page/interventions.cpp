@@ -1,5 +1,6 @@
 // Interventions on the selected head, with their effect on the accuracy.
 #include <algorithm>
+#include <utility>
 
 #include "core/figure/axis.h"
 #include "views/analyses/inspected/inspection_figures.h"
@@ -30,32 +31,11 @@ std::vector<Setting> knobs_of(const HeadSpectrum& seen, const HeadSpectrum& trai
        "Answers use this weight of the token in the layer's sums; 0 leaves it out.", weight, 0, 1, 1, false, false}};
 }
 
-/// One chip for each head, lit while the head is on; a click selects the head, a click on the selected head switches it
-/// off or on.
-double draw_head_switches(Frame& frame, const HeadSpectrum& head, const Rect& row) {
-  constexpr int max_heads = 8;
+/// A click on the selected head switches it off or on.
+double draw_head_switches(Frame& frame, int layer, int heads, int selected, const Rect& row) {
   FigureCanvas canvas = frame.look.canvas();
-  const Theme& theme = *frame.look.theme;
-  row_text(frame.look, canvas, row, "heads", {body_size, FontFace::regular, theme.dim, Anchor::start});
-  const int heads = heads_of_layer(*frame.seen().spectra, head.layer);
-  double right = row.right();
-  for (int h = std::min(heads, max_heads) - 1; h >= 0; --h) {
-    HeadSpectrum other;
-    other.layer = head.layer;
-    other.head = h;
-    const InspectedHead* inspected = inspected_head(frame.seen(), other);
-    const bool is_off = inspected && inspected->head_is_off, is_selected = h == head.head;
-    const std::string name = std::to_string(h) + (is_off ? " off" : "");
-    const ChipResult chip = header_chip(frame, ("h" + std::to_string(h)).c_str(), right, row, name, is_selected,
-                                        is_selected ? (is_off ? "Switches this head on" : "Switches this head off")
-                                                    : "Selects head " + std::to_string(h));
-    if (chip.clicked && is_selected) {
-      frame.commands.send("head_off", {{"layer", head.layer}, {"head", h}, {"off", !is_off}});
-    } else if (chip.clicked) {
-      frame.commands.send("select", {{"head", h}, {"all_heads", false}});
-    }
-    right = chip.left;
-  }
+  row_text(frame.look, canvas, row, "heads", {body_size, FontFace::regular, frame.look.theme->dim, Anchor::start});
+  draw_head_chips(frame, row.right(), row, heads, selected, layer);
   return row.height;
 }
 
@@ -97,56 +77,63 @@ double draw_awaited(Frame& frame, const Rect& area) {
          frame.px(fact_height + 2 * switch_height + static_cast<double>(knobs_of({}, {}, 0, 1).size()) * slider_height);
 }
 
-/// Of a Koopman MLP only modes can be changed.
-double draw_pair_interference(Frame& frame, const MlpSpectrum& mlp, const Rect& area) {
-  const InspectedMlp* inspected = inspected_mlp(frame.seen(), mlp);
-  frame.state.drawn.interventions = true;
-  ImGui::PushID("interference");
+/// The heads of a layer without an operator, which can only be switched off; 0 for other layers.
+int plain_heads(const ModelSummary& model, int layer) {
+  if (model.is_forecaster || layer < 0 || std::cmp_greater_equal(layer, model.layers.size())) return 0;
+  const LayerSummary& one = model.layers[static_cast<std::size_t>(layer)];
+  return one.heads > 1 && !shows(one.kind, LayerTrait::koopman_heads) ? one.heads : 0;
+}
+
+/// Switches and sliders of a head with an operator.
+double draw_operator_rows(Frame& frame, const HeadSpectrum& trained, const Rect& area) {
+  const InspectedHead* inspected = inspected_head(frame.seen(), trained);
+  const HeadSpectrum& seen = inspected ? inspected->spectrum : trained;
   double y = area.y;
   const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
-  y += section_head(frame, row(20), "Intervene · " + layer_name(frame.seen(), mlp.layer));
-  y += draw_consequence(frame, row(fact_height));
-  y += draw_mode_switch(frame, mlp.layer, 0, mlp.eigenvalues.size(),
+  y += draw_head_switches(frame, trained.layer, heads_of_layer(*frame.seen().spectra, trained.layer), trained.head,
+                          row(switch_height));
+  y += draw_mode_switch(frame, trained.layer, trained.head, seen.eigenvalues.size(),
                         inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
-  ImGui::PopID();
+  const auto token = static_cast<std::size_t>(std::max(0, asked_token(frame.seen(), frame.state.selection)));
+  const auto& view = frame.seen().inspected;
+  const bool is_summed = view && view->summed_layer == trained.layer && token < view->sum_weights.size();
+  for (const Setting& knob :
+       knobs_of(seen, trained, static_cast<int>(token), is_summed ? view->sum_weights[token] : 1)) {
+    Setting setting = knob;
+    setting.key = "override " + knob.key;
+    y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
+      const bool is_of_token = knob.key == "token";
+      nlohmann::json fields{{"layer", trained.layer}, {"to", value}, {"live", is_live}};
+      fields[is_of_token ? "tokens" : "key"] = is_of_token ? nlohmann::json(token) : nlohmann::json(knob.key);
+      if (knob.key == "gamma" || knob.key == "eta") fields["head"] = trained.head;
+      frame.commands.send(is_of_token ? "mask" : "override", fields);
+    });
+  }
   return y - area.y;
 }
 
 }  // namespace
 
-double draw_interference(Frame& frame, const Rect& area) {
-  if (mlp_is_selected(frame.seen(), frame.state.selection))
-    return draw_pair_interference(frame, *selected_mlp(frame.seen(), frame.state.selection), area);
-  const HeadSpectrum* trained = selected_head(frame.seen(), frame.state.selection);
-  if (!trained) return draw_awaited(frame, area);
+double draw_interference(Frame& frame, int layer, const Rect& area) {
+  const Observation& seen = frame.seen();
+  const Selection& selection = frame.state.selection;
+  const int heads = plain_heads(seen.model, layer);
+  const MlpSpectrum* mlp = heads == 0 && mlp_is_selected(seen, selection) ? selected_mlp(seen, selection) : nullptr;
+  const HeadSpectrum* trained = heads == 0 && !mlp ? selected_head(seen, selection) : nullptr;
+  if (heads == 0 && !mlp && !trained) return draw_awaited(frame, area);
   frame.state.drawn.interventions = true;
-  const InspectedHead* inspected = inspected_head(frame.seen(), *trained);
-  const HeadSpectrum& seen = inspected ? inspected->spectrum : *trained;
   ImGui::PushID("interference");
   double y = area.y;
   const auto row = [&](double height) { return Rect{area.x, y, area.width, frame.px(height)}; };
-  y += section_head(
-      frame, row(20),
-      "Intervene · " + layer_name(frame.seen(), trained->layer) + " · head " + std::to_string(trained->head));
+  const std::string place = layer_name(seen, mlp ? mlp->layer : trained ? trained->layer : layer);
+  y += section_head(frame, row(20),
+                    "Intervene · " + place + (trained ? " · head " + std::to_string(trained->head) : ""));
   y += draw_consequence(frame, row(fact_height));
-  y += draw_head_switches(frame, *trained, row(switch_height));
-  y += draw_mode_switch(frame, trained->layer, trained->head, seen.eigenvalues.size(),
-                        inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
-  const auto token = static_cast<std::size_t>(std::max(0, asked_token(frame.seen(), frame.state.selection)));
-  const auto& view = frame.seen().inspected;
-  const bool is_summed = view && view->summed_layer == trained->layer && token < view->sum_weights.size();
-  for (const Setting& knob :
-       knobs_of(seen, *trained, static_cast<int>(token), is_summed ? view->sum_weights[token] : 1)) {
-    Setting setting = knob;
-    setting.key = "override " + knob.key;
-    y += value_slider(frame, setting, row(0), [&](double value, bool is_live) {
-      const bool is_of_token = knob.key == "token";
-      nlohmann::json fields{{"layer", trained->layer}, {"to", value}, {"live", is_live}};
-      fields[is_of_token ? "tokens" : "key"] = is_of_token ? nlohmann::json(token) : nlohmann::json(knob.key);
-      if (knob.key == "gamma" || knob.key == "eta") fields["head"] = trained->head;
-      frame.commands.send(is_of_token ? "mask" : "override", fields);
-    });
-  }
+  if (heads > 0) y += draw_head_switches(frame, layer, heads, std::min(selection.head, heads - 1), row(switch_height));
+  if (const InspectedMlp* inspected = mlp ? inspected_mlp(seen, *mlp) : nullptr; mlp)
+    y += draw_mode_switch(frame, mlp->layer, 0, mlp->eigenvalues.size(),
+                          inspected ? inspected->is_off : std::vector<bool>{}, row(switch_height));
+  if (trained) y += draw_operator_rows(frame, *trained, row(0));
   ImGui::PopID();
   return y - area.y;
 }

@@ -21,8 +21,9 @@ void draw_side_column(Frame& frame, const Rect& area);
 /// A row of that column with a number at its end; returns its height.
 double draw_fact(const Frame& frame, const Rect& area, std::string_view label, const std::string& value, Color color,
                  FontFace face);
-/// Interventions on the selected head with their effect, a section of the side column; returns its height.
-double draw_interference(Frame& frame, const Rect& area);
+/// Interventions on the selected head, or on the heads of a layer without an operator, with their effect, a section of
+/// the side column; returns its height.
+double draw_interference(Frame& frame, int layer, const Rect& area);
 void draw_workspace(Frame& frame, const Rect& area);
 void draw_time_bar(Frame& frame, const Rect& area);
 void draw_status_bar(Frame& frame, const Rect& area);

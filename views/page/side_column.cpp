@@ -203,7 +203,8 @@ void draw_side_column(Frame& frame, const Rect& area) {
   }
   if (!o.notes.empty() || (has_layers && !o.model.layers.empty())) y += draw_note_list(frame, rest()) + frame.px(14);
   if (!o.task.empty() || !o.runs.empty()) y += draw_task(frame, rest()) + frame.px(14);
-  if (const double used = has_sliders ? draw_interference(frame, rest()) : 0; used > 0) y += used + frame.px(14);
+  if (const double used = has_sliders ? draw_interference(frame, spoken_of(frame), rest()) : 0; used > 0)
+    y += used + frame.px(14);
   const auto is_shown = [&](const Setting& one) { return has_sliders || shows_control(frame.state, one.key); };
   if (std::ranges::any_of(o.settings, is_shown))
     y += section_head(frame, rest(), has_sliders ? "Training" : "In this lesson");

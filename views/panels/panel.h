@@ -86,8 +86,9 @@ double draw_surgery_chip(Frame& frame, double right, const Rect& row);
 /// The next page of the ablation's list of parts, as `show`'s figure; the first one after the last.
 int next_ablation_page(const PageState& state);
 
-/// Switches "0 1 2 .." for the heads of the selected layer, drawn leftwards from `right`; returns their left edge.
-double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen);
+/// Switches "0 1 2 .." for the heads of the selected layer, of many for those next to the chosen one, drawn leftwards
+/// from `right`; returns their left edge. A click on the chosen head of layer `switched` switches it off or on.
+double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen, int switched = -1);
 
 /// The longest of the analyses behind the plot; nullptr if each takes at most some seconds.
 const AnalysisWork* long_work(const PlotKind& kind, const Observation& observation);

@@ -89,15 +89,34 @@ LayerEdit edit_of(const LayerIntervention& layer, const InterventionTarget& targ
   return edit;
 }
 
-LayerEdit pair_edits_of(const LayerIntervention& layer) {
-  LayerEdit edit{{}, {}, {HeadEdit{}}};
-  for (const auto& [head, override] : layer.heads) {
-    for (const auto& [mode, change] : override.modes) edit.heads.front().modes.push_back(change);
+/// Of the edited layers without an operator.
+std::vector<HeadsOff> heads_off(const std::vector<Branch>& branches, const std::map<std::size_t, LayerEdit>& edits) {
+  std::vector<HeadsOff> all;
+  for (const auto& [i, edit] : edits) {
+    const Layer& layer = *branches[i].layer;
+    if (readers_of(layer.kind()).edit) continue;
+    all.push_back({branches[i].scope, static_cast<int>(layer.heads()), {}});
+    for (std::size_t head = 0; head < edit.heads.size(); ++head) {
+      if (edit.heads[head].is_off) all.back().off.push_back(static_cast<int>(head));
+    }
   }
-  return edit;
+  return all;
 }
 
 }  // namespace
+
+void HeadsOff::see(Backend& backend, const Hooked& at) {
+  if (!at.name.starts_with(scope + ".") || at.last != "readout") return;
+  const Tensor& value = at.var.value;
+  const bool has_axis = value.shape.rank() == 4;  // else a token's columns belong to the heads in equal parts
+  const std::int64_t count = has_axis ? value.shape[2] : heads - next,
+                     width = has_axis ? value.shape.last() : value.shape.last() / count;
+  const Tensor tokens = has_axis ? value.reshaped({value.rows() / count, count * width}) : value;
+  for (const int head : off) {
+    if (head >= next && head < next + count) backend.fill(tokens.column_range((head - next) * width, width), 0.0);
+  }
+  next = (next + static_cast<int>(count)) % heads;
+}
 
 std::int64_t held_out_sequences(const Trainer& trainer) {
   constexpr std::int64_t of_a_large_one = batch_tokens / 4;
@@ -152,10 +171,6 @@ void InterventionRunner::forget() {
   stream_branch_ = 0;
 }
 
-Example InterventionRunner::sequence_of(const InspectionSetup& setup) const {
-  return inspected_example(setup, *trainer_);
-}
-
 InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& interventions,
                                                        const Spectra* numbered) const {
   Edits edits;
@@ -163,7 +178,7 @@ InterventionRunner::Edits InterventionRunner::edits_of(const Interventions& inte
     const auto found = interventions.layers.find(layer.layer);
     if (found == interventions.layers.end()) continue;
     const auto branch = static_cast<std::size_t>(trainer_->parts()[static_cast<std::size_t>(layer.layer)].branch);
-    edits[branch] = layer.has_learned_modes ? pair_edits_of(found->second) : edit_of(found->second, layer, numbered);
+    edits[branch] = edit_of(found->second, layer, numbered);
   }
   return edits;
 }
@@ -174,14 +189,22 @@ Var InterventionRunner::forward(const Sequences& input, const Edits& edits, bool
   if (capturing) captures.emplace(tape_);
   const Tensor context = input.context.device();
   const auto& branches = trainer_->model().branches();
+  std::vector<HeadsOff> off = heads_off(branches, edits);
+  std::optional<TapeObserver> observer;
+  if (!off.empty()) {
+    observer.emplace(tape_, Hooks{.values = true, .form = PassForm::unfused}, [&](const Hooked& at) {
+      for (HeadsOff& layer : off) layer.see(trainer_->backend(), at);
+    });
+  }
   // Reuses the stream before the first edit for the batch; the single sequence needs a full pass for its captures.
   const std::size_t first = capturing || edits.empty() ? 0 : edits.begin()->first;
   const Var logits =
       trainer_->model().forward_with(tape_, stream_before(input, first), first, [&](std::size_t i, const Var& x) {
         Layer& layer = *branches[i].layer;
         const auto found = edits.find(i);
-        if (found == edits.end()) return layer.forward(tape_, x, context);
-        return readers_of(layer.kind()).edit(layer, tape_, x, context, found->second);
+        const auto edit = readers_of(layer.kind()).edit;
+        if (found == edits.end() || !edit) return layer.forward(tape_, x, context);
+        return edit(layer, tape_, x, context, found->second);
       });
   trainer_->backend().synchronize();
   return logits;
@@ -244,7 +267,7 @@ void InterventionRunner::load(const InspectionSetup& setup) {
 std::shared_ptr<const TheoryView> InterventionRunner::theory(const InspectionSetup& setup, int layer, int head) {
   const InterventionTarget* meant = nullptr;
   for (const InterventionTarget& known : intervention_targets_) {
-    if (!known.has_learned_modes && (!meant || known.layer == layer)) meant = &known;
+    if (known.rank > 0 && !known.has_learned_modes && (!meant || known.layer == layer)) meant = &known;
   }
   if (!meant) return nullptr;
   const InterventionTarget& of = *meant;
@@ -322,6 +345,7 @@ void InterventionRunner::read_heads(const InspectionSetup& setup, const Edits& e
       view.mlps.push_back({{part, std::move(modes.eigenvalues)}, std::move(modes.is_off)});
       continue;
     }
+    if (!readers_of(info.kind).edit) continue;  // its heads have no modes to read
     for (int head = 0; head < info.heads; ++head) {
       HeadReading reading = read_head(*trainer_, part, head, read);
       reading.numbers.power = layer.power.value_or(reading.numbers.power);

@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/observation/observation.h"
+#include "core/engine/training/inspected_example.h"
 #include "core/engine/training/trainer.h"
 #include "core/layers/captured_layer.h"
 
@@ -18,15 +20,26 @@ class PinnedArray;
 /// Number of held-out sequences for the accuracy; smaller for a large model, so that the result takes only seconds.
 std::int64_t held_out_sequences(const Trainer& trainer);
 
+/// Heads of a layer that a pass computes with zeros where they are read out. A layer of parts reads out one part after
+/// the other, whose heads are counted through.
+struct HeadsOff {
+  std::string scope;     ///< of the layer
+  int heads = 0;         ///< of the layer
+  std::vector<int> off;  ///< which of them
+  int next = 0;          ///< the first one of the part that is read out next
+  /// Called at every value of a pass that is computed unfused.
+  void see(Backend& backend, const Hooked& at);
+};
+
 class InterventionRunner {
  public:
   explicit InterventionRunner(Trainer& trainer);
   ~InterventionRunner();
 
-  /// The `ska` layers and Koopman MLPs of the model.
+  /// The layers of the model with an operator, learned modes or several heads.
   const std::vector<InterventionTarget>& intervention_targets() const { return intervention_targets_; }
   /// The sequence that a setup describes. Throws Error(bad_input) for tokens outside the vocabulary or a wrong length.
-  Example sequence_of(const InspectionSetup& setup) const;
+  Example sequence_of(const InspectionSetup& setup) const { return inspected_example(setup, *trainer_); }
   /// That sequence and `count` tokens that the model writes after it, always the most probable one.
   std::vector<int> continued(const InspectionSetup& setup, int count) const;
   /// That sequence and the token that is most probable after it with the setup's interventions, read in the parallel

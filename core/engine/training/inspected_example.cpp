@@ -100,12 +100,12 @@ std::vector<InterventionTarget> intervention_targets(const Trainer& trainer) {
   const auto& parts = trainer.parts();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const LayerReaders& readers = readers_of(parts[i].kind);
-    if (!readers.edit) continue;
+    if (!readers.edit && parts[i].heads < 2) continue;
     const bool is_learned = readers.spectrum != nullptr;
     const Layer& layer = trainer.layer_of(parts[i]);
     targets.push_back({static_cast<int>(i), parts[i].label, parts[i].scope,
-                       is_learned ? 1 : static_cast<int>(layer.heads()), static_cast<int>(readers.modes(layer)),
-                       is_learned});
+                       is_learned ? 1 : static_cast<int>(layer.heads()),
+                       readers.edit ? static_cast<int>(readers.modes(layer)) : 0, is_learned});
   }
   return targets;
 }

@@ -198,6 +198,7 @@ SurgeryResult carry_out(Trainer& trainer, const nlohmann::json& model, const Ins
   try {
     for (auto& [index, layer] : result.exact.interventions.layers) {
       const ModelPart& part = trainer.parts()[static_cast<std::size_t>(index)];
+      if (std::ranges::all_of(layer.heads, [](const auto& head) { return moves_of(head.second).empty(); })) continue;
       if (shows(part.kind, LayerTrait::koopman_modes)) {
         if (!store.find(part.scope + ".gamma")) throw BadInput("surgery: ", part.label, has_angles);
         write_pairs(trainer, part, layer, before);

@@ -33,8 +33,9 @@ Recipe recipe_in(const std::string& mode, int length = 24) {
 
 /// A run after some steps, so that o_proj is no longer zero, with every analysis made.
 struct Inspected {
-  explicit Inspected(const std::string& mode = "prefix", int length = 24)
-      : backend(make_cpu_backend(2)), analysed({recipe_in(mode, length), std::nullopt}, *backend) {
+  explicit Inspected(const std::string& mode = "prefix", int length = 24) : Inspected(recipe_in(mode, length)) {}
+  explicit Inspected(Recipe recipe)
+      : backend(make_cpu_backend(2)), analysed({std::move(recipe), std::nullopt}, *backend) {
     analysed.go_to(12);
     look();
   }
@@ -243,6 +244,30 @@ TEST(Capture, TheEditedLayersOwnAnswersAreExactlyZero) {
     return y;
   });
   EXPECT_EQ(checked, 24 * 16);
+}
+
+TEST(Capture, SwitchesOffHeadsOfLayersOfEveryKind) {
+  int kinds = 0;
+  for (const LayerKind& kind : layer_kinds()) {
+    if (!kind.mixes_tokens) continue;
+    json recipe = small_recipe_json(), mixer = kind.small_config({16, 2, 8});
+    mixer.erase(kind.width_field);
+    mixer["kind"] = kind.name;
+    json block{{"mixer", mixer}};
+    if (!kind.whole_block) block["mlp"] = {{"kind", "swiglu"}, {"d_ff", 24}};
+    recipe["model"]["blocks"] = json::array({block});
+    Inspected inspected(parse_recipe(recipe, kind.name));
+    const int heads = inspected.seen.model.layers[1].heads;
+    if (heads < 2) continue;
+    ++kinds;
+    for (const int head : {0, heads - 1}) {
+      json value{{"layer", 1}, {"head", head}};
+      EXPECT_GT(max_change(inspected.after("head_off", value.dump().c_str())), 1e-7) << kind.name << ", head " << head;
+      value["off"] = false;
+      EXPECT_FALSE(inspected.after("head_off", value.dump().c_str()).is_edited()) << kind.name;
+    }
+  }
+  EXPECT_GE(kinds, 10);
 }
 
 TEST(Capture, GammaAndEtaScaleTheAnswers) {
@@ -531,7 +556,7 @@ TEST(Pairs, HaveNeitherHeadsNorPowers) {
   EXPECT_THAT(message({"drag_mode", R"({"layer": 1, "mode": 0, "re": 0.1})"_json}, layers),
               HasSubstr("2 (0 koopman_mlp), 3"));
   EXPECT_THAT(message({"drag_mode", R"({"layer": 2, "mode": 8, "re": 0.1})"_json}, layers), HasSubstr("mode"));
-  EXPECT_THAT(message({"head_off"}, {layers[0]}), HasSubstr("no ska layer"));
+  EXPECT_THAT(message({"head_off"}, {layers[0]}), HasSubstr("no layer with heads"));
   Interventions interventions;
   apply_intervention(interventions, {"drag_mode", R"({"mode": 3, "re": 0.1})"_json}, {layers[0]});
   EXPECT_EQ(interventions.layers.count(2), 1u) << "where there is no ska, the Koopman MLP is meant";

@@ -190,7 +190,8 @@ std::optional<MeantMode> meant_mode(const Observation& observation, const Select
   const InspectedHead* inspected = inspected_head(observation, *head);
   MeantMode mode{{head->layer, head->head, true, selection.mode}, head->eigenvalues[i], is_off(inspected, i)};
   if (inspected)
-    name_as_edited(edits_of(observation.inspected->setup.interventions, head->layer, head->head), *head, i, mode);
+    name_as_edited(changes_of(observation.inspected->setup.interventions, head->layer, head->head).modes, *head, i,
+                   mode);
   return mode;
 }
 

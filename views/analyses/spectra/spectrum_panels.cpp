@@ -279,12 +279,20 @@ double draw_surgery_chip(Frame& frame, double right, const Rect& row) {
                       "Changes the weights until they have the moved eigenvalues; counts as one step");
 }
 
-double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen) {
-  constexpr int max_chips = 8;
-  for (int h = std::min(heads, max_chips) - 1; h >= 0; --h) {
+double draw_head_chips(Frame& frame, double right, const Rect& row, int heads, int chosen, int switched) {
+  const bool switches = switched >= 0;
+  const int shown = heads > 8 && switches ? 5 : std::min(heads, 8);
+  const int first = std::clamp(chosen - shown / 2, 0, heads - shown);
+  const Interventions* made = frame.seen().inspected ? &frame.seen().inspected->setup.interventions : nullptr;
+  for (int h = first + shown - 1; h >= first; --h) {
+    const bool is_off = switches && made && changes_of(*made, switched, h).is_off;
     const std::string label = std::to_string(h), id = "head" + label;
-    right = command_chip(frame, {"select", {{"head", h}, {"all_heads", false}}}, id.c_str(), right, row, label,
-                         h == chosen, "Head " + label);
+    Command command{"select", {{"head", h}, {"all_heads", false}}};
+    if (switches) command.value["layer"] = switched;
+    if (switches && h == chosen) command = {"head_off", {{"layer", switched}, {"head", h}, {"off", !is_off}}};
+    const std::string deed = is_off ? "Switches this head on" : "Switches this head off";
+    right = command_chip(frame, command, id.c_str(), right, row, label + (is_off ? " off" : ""), h == chosen,
+                         switches && h == chosen ? deed : "Head " + label);
   }
   return right;
 }

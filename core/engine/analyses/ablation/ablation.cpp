@@ -8,6 +8,7 @@
 
 #include "core/engine/analyses/measured_analysis.h"
 #include "core/engine/causes/hook_passes.h"
+#include "core/engine/inspection/intervention_runner.h"
 #include "core/engine/observation/causes_view.h"
 #include "core/engine/observation/mode_numbers.h"
 #include "core/engine/training/saved/model_copy.h"
@@ -141,8 +142,14 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
     const int edited = without && without->sort == "mode"
                            ? copy_.trainer().parts()[static_cast<std::size_t>(without->layer)].branch
                            : -1;
+    HeadsOff heads_off;
+    if (without && without->sort == "head") {
+      const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(without->layer)];
+      heads_off = {layer.scope, layer.heads, {without->head}};
+    }
     const TapeObserver observer(tape_, patched_hooks, [&](const Hooked& at) {
       if (without) switch_off(*without, at.name, at.var.value);
+      heads_off.see(tape_.backend(), at);
     });
     const Var x = model.embed(tape_, upload(DType::i32, tokens_));
     const Var logits = model.forward_with(tape_, x, 0, [&](std::size_t i, const Var& in) {
@@ -169,15 +176,10 @@ class AblationMeasurement : public CopyMeasurement<AblationView> {
       return;
     }
     const ModelPart& layer = copy_.trainer().parts()[static_cast<std::size_t>(part.layer)];
-    if (part.sort == "block" && place == layer.scope + ".output") {
-      const bool is_whole = copy_.model().branches()[static_cast<std::size_t>(layer.branch)].norm == nullptr;
-      if (is_whole) return tape_.backend().copy(value, stream_);  // its branch adds the residual itself
-      return tape_.backend().fill(value, 0.0);
-    }
-    if (part.sort != "head" || place != layer.scope + ".readout" || value.shape.rank() != 4) return;
-    const std::int64_t width = value.shape.last(), heads = value.shape[2];
-    const Tensor rows = value.reshaped({value.rows() / heads, heads * width});
-    tape_.backend().fill(rows.column_range(part.head * width, width), 0.0);
+    if (part.sort != "block" || place != layer.scope + ".output") return;
+    const bool is_whole = copy_.model().branches()[static_cast<std::size_t>(layer.branch)].norm == nullptr;
+    if (is_whole) return tape_.backend().copy(value, stream_);  // its branch adds the residual itself
+    tape_.backend().fill(value, 0.0);
   }
 
   std::int64_t examples_ = 0, length_ = 0, at_once_ = 0;  ///< the last: sequences of a pass

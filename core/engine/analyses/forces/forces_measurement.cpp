@@ -75,7 +75,8 @@ InspectionSetup last_surgery(const TrainingRun& run) {
 /// Targets of a surgery for one head; both eigenvalues of a pair.
 std::vector<std::complex<double>> operated_of(const InspectionSetup& surgery, int layer, int head) {
   std::vector<std::complex<double>> places;
-  for (const auto& [name, edit] : edits_of(surgery.interventions, layer, head)) {
+  const HeadIntervention changed = changes_of(surgery.interventions, layer, head);
+  for (const auto& [name, edit] : changed.modes) {
     if (!edit.moved_to) continue;
     places.push_back(*edit.moved_to);
     if (edit.moved_to->imag() != 0) places.push_back(std::conj(*edit.moved_to));
