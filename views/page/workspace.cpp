@@ -220,7 +220,7 @@ void draw_workspace(Frame& frame, const Rect& area) {
   const Workspace& workspace = present_workspace(state);
   const ModelSummary& model = frame.seen().model;
   if (const std::string why = why_not(workspace, model); !why.empty())
-    return draw_missing(frame, inside, why, preset_for(workspace));
+    return draw_missing(frame, inside, std::string(workspace.question) + " " + why, preset_for(workspace));
 
   std::vector<WorkspaceRow> rows = rows_for_audience(state, fitting_rows(workspace, model));
   std::vector<std::string_view> more;

@@ -56,6 +56,9 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
     text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
   }
   const auto& [command, title] = panel.kind->asks;
+  // What is being computed is also said in the words of the list of plots.
+  if (title.empty() && panel.kind->analyses != 0 && !is_slide(frame.state) && area.height > frame.px(90))
+    text = std::string(panel.kind->about) + (text.empty() ? "" : " " + text);
   if (title.empty() || frame.state.presentation.is_locked) return void(draw_sentence(frame, text, area));
   if (draw_offer(frame, text, area, title, panel.kind->about)) frame.commands.send(command);
 }

@@ -271,10 +271,11 @@ std::vector<Figure> mode_needs_figures(const Observation& observation, const Sel
     const int second = number_of_mode(*head, static_cast<std::size_t>(other - head->eigenvalues.begin()));
     const AblatedPart* partner = most_needed_mode(view, *head, second);
     if (part && partner && partner->accuracy < part->accuracy) part = partner, number = second;
-    if (part) {
-      lost = view->accuracy - part->accuracy;
+    if (part) lost = view->accuracy - part->accuracy;
+    // While other parts are being measured, a row without a loss says nothing yet: the next model may need the mode.
+    if (part && (view->is_complete || lost >= 0.01)) {
       text = " " + number_text(-100 * lost, 2) + " % ·" + text;
-    } else if (view && !view->is_complete) {
+    } else if (!view || !view->is_complete) {
       text = " measuring ·" + text;
     }
     most = std::max(most, lost);

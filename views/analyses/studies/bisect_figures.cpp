@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/figure/axis.h"
+#include "core/io/number_text.h"
 #include "views/analyses/studies/study_figures.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
@@ -13,8 +14,6 @@ namespace {
 double end_of(const BisectView& view, const BisectedPart& part) {
   return static_cast<double>(part.step < 0 ? view.until : part.step);
 }
-
-std::string label_of(const BisectedPart& part) { return part.part.empty() ? "all learn" : "no " + part.part; }
 
 /// Twice the number of steps with all parts, doubled as often as a bar needs: the axis seldom changes while the
 /// repetitions arrive.
@@ -47,7 +46,7 @@ Figure bars_figure(const BisectView& view) {
                          .ink = part.step < 0       ? Ink(Role::failure)
                                 : part.part.empty() ? Ink(Role::text)
                                                     : layer_ink(part.kind)});
-    figure.x.ticks.push_back({x, label_of(part)});
+    figure.x.ticks.push_back({x, part.part.empty() ? "all learn" : "no " + part.part});
     figure.text_labels.push_back(
         {x, end + 0.02 * shown, part.step < 0 ? "never" : grouped_number(part.step), Role::text, Anchor::middle});
     names.push_back(part.part.empty() ? "none" : part.part);
@@ -80,9 +79,17 @@ std::string bisect_text(const BisectView& view) {
          ".";
 }
 
+std::string time_of_steps(const Observation& observation, double steps) {
+  const double rate = observation.steps_per_second;
+  return rate > 0 ? " Takes about " + rough_duration_text(steps / rate) + "." : "";
+}
+
 std::string bisect_subtitle(const Observation& observation, const Selection&) {
   const BisectView* view = observation.bisect.get();
-  if (!view) return "When does a condition begin to hold, and which part must learn first?";
+  if (!view)
+    return "When does a condition begin to hold, and which part must learn first?" +
+           time_of_steps(observation, static_cast<double>(observation.model.layers.size() + 1) *
+                                          static_cast<double>(observation.final_step));
   if (view->is_complete()) return view->condition + " · one part frozen at a time";
   return view->condition + " · repetition " + std::to_string(view->parts.size() + 1) + " of " +
          std::to_string(view->planned) + ", step " + grouped_number(view->at);

@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::string_view batch_prefix = "batch ";
 
-/// The change without a batch: positive if the number is larger without it.
-double change_of(const BlameView& view, const RunResult& without) {
-  return without.values[view.shown] - view.whole[view.shown];
-}
-
 /// For loss and accuracy one direction is better; for other numbers neither.
 double worse_direction(const RunMetric& metric, std::size_t index) {
   if (index == 0) return 1;
@@ -43,7 +38,8 @@ Figure strip_figure(const BlameView& view) {
   Scatter dots{.name = "batches"};
   double reach = 0;
   for (const RunResult& without : view.without) {
-    const double change = change_of(view, without), step = static_cast<double>(without.row);
+    const double change = without.values[view.shown] - view.whole[view.shown],  // positive: larger without it
+        step = static_cast<double>(without.row);
     if (!std::isfinite(change)) continue;
     reach = std::max(reach, std::abs(change));
     bars.bars.push_back({step, change, std::nan(""), ink_of(view, change)});
@@ -112,7 +108,8 @@ std::string blame_subtitle(const Observation& observation, const Selection&) {
   const BlameView* view = observation.blame.get();
   if (!view) {
     return observation.step > observation.oldest_step
-               ? "Which batch caused this? The training is repeated without each of the last 100 batches."
+               ? "Which batch caused this? The training is repeated without each of the last 100 batches." +
+                     time_of_steps(observation, 5000)
                : "Train some steps first; then the effect of each batch can be measured.";
   }
   const auto planned = static_cast<std::size_t>(view->last - view->first + 1);

@@ -104,7 +104,8 @@ std::string microscope_text(const MicroscopeView& view) {
 std::string microscope_subtitle(const Observation& observation, const Selection&) {
   const MicroscopeView* view = observation.microscope.get();
   if (!view)
-    return "Trains twice from here with one thing changed: how fast do the two runs diverge? Choose the change above.";
+    return "Trains twice from here with one thing changed: how fast do the two runs diverge? Choose the change above." +
+           time_of_steps(observation, 120);
   return view->change + " · from step " + grouped_number(view->from) +
          (view->is_complete ? ""
                             : " · step " + std::to_string(view->step.empty() ? 0 : view->step.size() - 1) + " of " +

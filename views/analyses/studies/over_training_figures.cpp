@@ -56,7 +56,8 @@ std::string over_training_text(const OverTrainingView& view) {
 
 std::string over_training_subtitle(const Observation& observation, const Selection&) {
   const OverTrainingView* view = observation.over_training.get();
-  if (!view) return "Follows one number of a panel over all kept steps: choose it above, or in a panel's menu.";
+  if (!view)
+    return "Follows one number of a panel over all kept steps, within seconds: choose it above, or in a panel's menu.";
   return words_of(view->number) + " at " + std::to_string(view->step.size()) + " kept steps" +
          (view->missing > 0 ? " · " + std::to_string(view->missing) + " not computed yet" : "");
 }

@@ -13,6 +13,9 @@ namespace afterglow {
 
 SubtitleOfPlot bisect_subtitle, blame_subtitle, microscope_subtitle, over_training_subtitle, phase_map_subtitle;
 
+/// " Takes about 57 min.": so many steps of training at the present speed; empty while that is unknown.
+std::string time_of_steps(const Observation& observation, double steps);
+
 /// A bar for each part of the model, as long as the training needs without its learning.
 FiguresOfPlot bisect_figures;
 /// "held-out accuracy > 0.5 holds from step 212; while 1 ska is frozen, not by step 1,000."

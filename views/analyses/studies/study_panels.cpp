@@ -13,22 +13,23 @@ namespace {
 
 constexpr double study_line = 18;
 
-/// Words in this many lines under the only plot.
-void draw_plot_with_words(Frame& frame, const Figure& figure, const Rect& area, std::size_t lines,
+/// Words in at most three lines under the only plot.
+void draw_plot_with_words(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area,
                           const std::string& words) {
-  const double below = static_cast<double>(lines) * frame.px(study_line) + frame.px(4);
-  draw_plot(frame, figure, {area.x, area.y, area.width, area.height - below});
+  if (figures.empty() || area.height < frame.px(160)) return draw_figure_grid(frame, panel, figures, area);
   FigureCanvas canvas = frame.look.canvas();
+  const auto lines = wrapped_text(canvas, words, area.width - frame.px(38), frame.px(small_size), FontFace::regular,
+                                  area.height > frame.px(240) ? 3 : 2);
+  const double below = static_cast<double>(lines.size()) * frame.px(study_line) + frame.px(4);
+  draw_plot(frame, figures[0], {area.x, area.y, area.width, area.height - below});
   const Rect row{area.x + frame.px(10), area.bottom() - below + frame.px(2), area.width - frame.px(20), 0};
-  text_lines(frame.look, canvas, row,
-             wrapped_text(canvas, words, row.width - frame.px(18), frame.px(small_size), FontFace::regular, lines),
-             frame.px(study_line), {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
+  text_lines(frame.look, canvas, row, lines, frame.px(study_line),
+             {small_size, FontFace::regular, frame.look.theme->text, Anchor::start, true});
 }
 
 void draw_bisect(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const BisectView* view = frame.seen().bisect.get();
-  if (figures.empty() || !view || area.height < frame.px(150)) return draw_figure_grid(frame, panel, figures, area);
-  draw_plot_with_words(frame, figures[0], area, 1, bisect_text(*view));
+  draw_plot_with_words(frame, panel, figures, area, view ? bisect_text(*view) : "");
 }
 
 double draw_bisect_controls(Frame& frame, const Rect& row) {
@@ -43,8 +44,7 @@ double draw_bisect_controls(Frame& frame, const Rect& row) {
 
 void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>& figures, const Rect& area) {
   const MicroscopeView* view = frame.seen().microscope.get();
-  if (figures.empty() || !view || area.height < frame.px(170)) return draw_figure_grid(frame, panel, figures, area);
-  draw_plot_with_words(frame, figures[0], area, area.height > frame.px(240) ? 3 : 2, microscope_text(*view));
+  draw_plot_with_words(frame, panel, figures, area, view ? microscope_text(*view) : "");
 }
 
 double draw_microscope_controls(Frame& frame, const Rect& row) {
@@ -146,8 +146,6 @@ double draw_over_training_controls(Frame& frame, const Rect& row) {
   return right;
 }
 
-constexpr double map_share = 0.6;
-
 void draw_run(Frame& frame, std::span<const Figure> figures, const Rect& area) {
   const double height = area.height / static_cast<double>(figures.size());
   double y = area.y;
@@ -163,7 +161,7 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
   const bool is_one_chosen = frame.state.figure_of(panel.kind->id) >= 0;
   if (figures.empty() || !frame.seen().phase_map || !has_room || is_one_chosen)
     return draw_figure_grid(frame, panel, figures, area);
-  const double gap = frame.px(8), left = area.width * map_share;
+  const double gap = frame.px(8), left = 0.6 * area.width;
   const PlotResponse map = draw_plot(frame, figures[0], {area.x, area.y, left - gap, area.height});
   const PhaseMapView& view = *frame.seen().phase_map;
   if (const std::int64_t clicked = run_of_point(map.clicked_point); clicked >= 0)
@@ -175,7 +173,10 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
   } else if (figures.size() > 1) {
     draw_run(frame, std::span(figures).subspan(1), rest);
   } else {
-    draw_sentence(frame, "This place shows training and spectrum of the best run as soon as one has finished.", rest);
+    draw_sentence(frame,
+                  "Every cell is a training of its own with these two settings; brighter cells learned more. The first "
+                  "runs lie far apart, later ones between them. This place shows the best one that has finished.",
+                  rest);
   }
 }
 
