@@ -173,9 +173,7 @@ class Attention final : public Layer {
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     Heads heads = project(tape, x);
     turn(tape, heads, 0);
-    tape.hook("queries", heads.q);
-    tape.hook("keys", heads.k);
-    tape.hook("values", heads.v);
+    hook_reading(tape, heads.q, heads.k, heads.v);
     if (tape.wants("attn"))
       tape.hook("attn", attention_weights(tape, heads.q.value, heads.k.value, scale(), config_.window));
     tape.hook("input", x.value);

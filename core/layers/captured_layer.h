@@ -55,6 +55,13 @@ struct CapturedLayer {
   WeightMatrix square(const char* capture, int head) const;
 };
 
+/// Captures that all layers with keys have, before later operations read them.
+inline void hook_reading(Tape& tape, const Var& queries, const Var& keys, const Var& values) {
+  tape.hook("queries", queries);
+  tape.hook("keys", keys);
+  tape.hook("values", values);
+}
+
 using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>;
 
 /// A bound whose inputs are on the host already: any thread may call it for the value.

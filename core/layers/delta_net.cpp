@@ -305,9 +305,7 @@ class DeltaNet final : public Layer {
       tape.hook("decay", in.g);
       tape.hook("log_decay", in.g.value);
     }
-    tape.hook("queries", in.q);
-    tape.hook("keys", in.k);
-    tape.hook("values", in.v);
+    hook_reading(tape, in.q, in.k, in.v);
     return in;
   }
   Var log_gate(Tape& tape, const Var& projected) const {
@@ -402,11 +400,8 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
 PairSequence pairs(const CapturedLayer& layer, int head) {
   constexpr double min_noise = 1e-3, max_noise = 1e6;  // of β_t = 1, whose r_t is 0, and of β_t = 0
   const DeltaNetConfig& config = layer.as<DeltaNet>().config();
-  PairSequence of;
-  of.tokens = layer.tokens;
-  of.keys = layer.of_head("keys", head);
-  of.queries = layer.of_head("queries", head);
-  of.values = layer.of_head("values", head);
+  PairSequence of{layer.tokens, layer.of_head("keys", head), layer.of_head("queries", head),
+                  layer.of_head("values", head)};
   if (config.fades()) of.log_decay = layer.of_head("log_decay", head);
   if (config.rule == MemoryRule::kalman) of.ridge = config.ridge;
   const std::size_t gates = of.log_decay.size() / static_cast<std::size_t>(layer.tokens);

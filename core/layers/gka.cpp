@@ -140,9 +140,7 @@ Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) 
   if (config_.alpha && config_.alpha_override < 0)
     in.alpha = unary(tape, Unary::sigmoid,
                      linear(tape, x, tape.parameter(*optional_.alpha_weight), tape.parameter(*optional_.alpha_bias)));
-  tape.hook("queries", in.q);
-  tape.hook("keys", in.k);
-  tape.hook("values", in.v);
+  hook_reading(tape, in.q, in.k, in.v);
   if (in.g.defined()) tape.hook("decay", in.g);
   return in;
 }
@@ -287,11 +285,8 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
 /// Keys and values contain β already, so every measurement has the noise 1.
 PairSequence pairs(const CapturedLayer& layer, int head) {
   const ChebyshevConfig& core = layer.as<Gka>().config().core;
-  PairSequence of;
-  of.tokens = layer.tokens;
-  of.keys = layer.of_head("keys", head);
-  of.queries = layer.of_head("queries", head);
-  of.values = layer.of_head("values", head);
+  PairSequence of{layer.tokens, layer.of_head("keys", head), layer.of_head("queries", head),
+                  layer.of_head("values", head)};
   of.noise.assign(static_cast<std::size_t>(layer.tokens), 1.0);
   of.log_decay = log_decay_of(layer, head);
   of.strength = core.ridge;

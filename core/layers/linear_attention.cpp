@@ -81,9 +81,7 @@ class LinearAttention final : public Layer {
     scan.B = maps[2];
     scan.C = scale(tape, maps[0], 1.0 / std::sqrt(static_cast<double>(config_.head_width())));
     scan.heads = scan.groups = config_.heads;
-    tape.hook("queries", scan.C);
-    tape.hook("keys", scan.B);
-    tape.hook("values", scan.x);
+    hook_reading(tape, scan.C, scan.B, scan.x);
     const Var heads = ssd_scan(tape, scan, state, resume);
     tape.hook("readout", heads);
     return linear(tape, tape.reshape(heads, x.shape()), tape.parameter(o_proj_));

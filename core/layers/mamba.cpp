@@ -107,9 +107,7 @@ class Mamba final : public Layer {
     scan.C = normed(tape, shared[2], C_norm_);
     scan.A_log = tape.parameter(*A_log_);
     scan.D = tape.parameter(*D_);
-    tape.hook("queries", scan.C);
-    tape.hook("keys", scan.B);
-    tape.hook("values", scan.x);
+    hook_reading(tape, scan.C, scan.B, scan.x);
     tape.hook("steps", scan.dt);
     tape.hook("gate", streams[1]);
     if (tape.wants("log_decay")) hook_scan(tape, scan);

@@ -395,9 +395,7 @@ class Mamba2 final : public Layer {
     scan.D = tape.parameter(D_);
     scan.heads = config_.heads();
     scan.groups = config_.groups;
-    tape.hook("queries", scan.C);
-    tape.hook("keys", scan.B);
-    tape.hook("values", scan.x);
+    hook_reading(tape, scan.C, scan.B, scan.x);
     tape.hook("steps", scan.dt);
     tape.hook("gate", parts[0]);
     if (tape.wants("log_decay_cumsum")) hook_scan(tape, scan);

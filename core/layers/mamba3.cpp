@@ -179,9 +179,7 @@ class Mamba3 final : public Layer {
     in.scan.lag = steps[3];
     in.scan.D = tape.parameter(D_);
     in.scan.heads = in.scan.groups = heads;
-    tape.hook("queries", in.scan.C);
-    tape.hook("keys", in.scan.B);
-    tape.hook("values", in.scan.x);
+    hook_reading(tape, in.scan.C, in.scan.B, in.scan.x);
     tape.hook("steps", in.scan.dt);
     tape.hook("gate", in.gate);
     if (tape.wants("log_decay_cumsum")) hook_inputs(tape, in);

@@ -434,9 +434,7 @@ class Sessa final : public Layer {
     const Storage stored = state != nullptr ? Storage::wide : storage(tape.backend(), x.shape());
     const Branches branches = enter(tape, x, stored);
     const auto [heads, feedback] = project(tape, branches.u, 0, stored);
-    tape.hook("queries", heads.q);
-    tape.hook("keys", heads.k);
-    tape.hook("values", heads.v);
+    hook_reading(tape, heads.q, heads.k, heads.v);
     tape.hook("gate", branches.gate);
     if (tape.wants("attn")) tape.hook("attn", attention_weights(tape, heads.q.value, heads.k.value, scale()));
     const Var f = read(tape, heads, stored);

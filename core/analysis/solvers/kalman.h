@@ -16,8 +16,8 @@ struct PairSequence {
   int tokens = 0;
   std::vector<double> keys, queries;  ///< [T*K]
   std::vector<double> values;         ///< [T*V]
-  std::vector<double> noise;          ///< [T], r_t > 0, variance of µ_t: 1/η_t of eq. 3
-  std::vector<double> log_decay;      ///< [T] or [T*K], A_t = diag(e^g); empty: nothing fades
+  std::vector<double> noise{};        ///< [T], r_t > 0, variance of µ_t: 1/η_t of eq. 3
+  std::vector<double> log_decay{};    ///< [T] or [T*K], A_t = diag(e^g); empty: nothing fades
   double strength = 0.02;             ///< λ_t = strength |H_t|_F ..
   double ridge = 0;                   ///< .. or this λ for every token, where it is above 0
   int key_width() const { return tokens > 0 ? static_cast<int>(keys.size()) / tokens : 0; }

@@ -127,6 +127,29 @@ TEST(Amnesia, IsSolvedBySearchAmongTheSystemVariables) {
   }
 }
 
+TEST(Amnesia, AsksSeveralVariablesEachOnce) {
+  for (const char* config : {R"({"kind":"cot_recall","answers":3})", R"({"kind":"specific_recall","answers":3})"}) {
+    const auto task = task_of(config);
+    for_examples(*task, 40, [&](const Example& example, std::uint64_t) {
+      const auto& x = example.tokens;
+      std::map<int, int> value_of;
+      for (int t = begin_of(example); x[t] != 2; t += 2) value_of[x[t]] = x[t + 1];
+      const std::vector<int> places = answer_places(example);
+      const int last = task->length() - 1;
+      ASSERT_EQ(places, (std::vector<int>{last - 4, last - 2, last}));
+      std::set<int> asked;
+      for (const int place : places) {
+        ASSERT_EQ(x[place - 1], 3);
+        ASSERT_EQ(example.targets[place], value_of.at(x[place]));
+        asked.insert(x[place]);
+      }
+      ASSERT_EQ(asked.size(), 3u);
+      ASSERT_EQ(example.sources.size(), 6u);
+    });
+  }
+  EXPECT_EQ(task_of(R"({"kind":"cot_recall","bindings":2,"answers":9})")->max_answers(), 2);
+}
+
 TEST(Amnesia, GapsAreAsLongAsPublished) {
   const auto task = task_of(R"({"kind":"cot_recall"})");
   std::set<int> gaps;
