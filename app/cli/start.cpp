@@ -169,6 +169,10 @@ void require_free_name(const std::filesystem::path& file, const CommonOptions& c
     throw BadInput(file.string(), ": this file exists already; --force replaces it");
 }
 
+void say_notes(const SavedRun& saved, Output& output) {
+  for (const std::string& note : saved.notes) output.note(note);
+}
+
 nlohmann::json say_series(const Task& task, Output& output) {
   const SeriesWindows* series = task.windows();
   if (series == nullptr || series->source().rows_in_file == 0) return nlohmann::json::object();
@@ -186,7 +190,7 @@ SavedRun open_with_weights(const std::string& path, std::int64_t step, const std
   if (!saved.has_weights())
     throw BadInput(path, ": ", need, "; give a snapshot (.safetensors) or the folder of a model");
   set_precision(saved, common);
-  for (const std::string& note : saved.notes) output.note(note);
+  say_notes(saved, output);
   return saved;
 }
 
