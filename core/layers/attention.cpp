@@ -74,11 +74,11 @@ struct AttentionConfig : JsonFields {
 
  private:
   RotaryRates read_rates() {
-    RotaryRates rates{.base = number("rope_base", 10000.0, 1.0, 1e12), .width = integer("rope_width", 0, 0, head)};
-    if (rates.width == head) rates.width = 0;
-    if (rates.width % 2 != 0) refuse(": rope_width must be even; change it");
-    if (const nlohmann::json* scaling = find("rope_scaling")) read_scaling(*scaling, where() + ".rope_scaling", rates);
-    return rates;
+    RotaryRates read{.base = number("rope_base", 10000.0, 1.0, 1e12), .width = integer("rope_width", 0, 0, head)};
+    if (read.width == head) read.width = 0;
+    if (read.width % 2 != 0) refuse(": rope_width must be even; change it");
+    if (const nlohmann::json* scaling = find("rope_scaling")) read_scaling(*scaling, where() + ".rope_scaling", read);
+    return read;
   }
 };
 

@@ -23,7 +23,7 @@ enum class KeyNorm { unit, l2, none };
 /// Feature map of queries and keys after projection and convolution.
 enum class FeatureMap { identity, relu, elu_plus_one, sigmoid, silu };
 
-constexpr double unit_eps = 1e-6;
+constexpr double delta_unit_eps = 1e-6;
 constexpr double gla_temperature = 16.0;  // divides gla's log gate, so that memories start long
 
 const char* name_of(MemoryRule rule) {
@@ -242,13 +242,13 @@ class DeltaNet final : public Layer {
   Var read_key(Tape& tape, const Stream& stream, const LayerState* state) const {
     const bool is_unit = config_.key_norm == KeyNorm::unit;
     if (is_unit && stream.taps != nullptr && stream.silu && config_.feature_map == FeatureMap::identity) {
-      const Var y = unit_causal_conv(tape, stream.projected, tape.parameter(*stream.taps), stream.width, unit_eps,
+      const Var y = unit_causal_conv(tape, stream.projected, tape.parameter(*stream.taps), stream.width, delta_unit_eps,
                                      history_of(stream, state));
       return repeat_heads(tape, y, config_.heads / stream.heads);
     }
     Var y = mapped(tape, read_tokens(tape, stream, state), config_.feature_map);
-    if (is_unit) y = unit_norm(tape, y, unit_eps);
-    if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, unit_eps);
+    if (is_unit) y = unit_norm(tape, y, delta_unit_eps);
+    if (config_.key_norm == KeyNorm::l2) y = l2_norm(tape, y, delta_unit_eps);
     return repeat_heads(tape, y, config_.heads / stream.heads);
   }
   Var beta(Tape& tape, const Var& x, const Var& projected) const {
@@ -343,7 +343,7 @@ class DeltaNet final : public Layer {
   const Parameter &o_norm_, &o_proj_;
 };
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix delta_weights(const CapturedLayer& layer, int head) {
   const DeltaNetConfig& config = layer.as<DeltaNet>().config();
   const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head);
   const std::vector<double> beta = config.has_beta() ? layer.of_head("beta", head) : std::vector<double>();
@@ -397,7 +397,7 @@ std::vector<std::complex<double>> delta_modes(const CapturedLayer& layer, int he
 
 /// A delta rule is the filter with fixed Σ_t = I: its β_t determines r_t (Gated KalmaNet, eqs. 17, 19, 20).
 /// The recursion's β_t is η_t = 1/r_t itself (eq. 3).
-PairSequence pairs(const CapturedLayer& layer, int head) {
+PairSequence delta_pairs(const CapturedLayer& layer, int head) {
   constexpr double min_noise = 1e-3, max_noise = 1e6;  // of β_t = 1, whose r_t is 0, and of β_t = 0
   const DeltaNetConfig& config = layer.as<DeltaNet>().config();
   PairSequence of{layer.tokens, layer.of_head("keys", head), layer.of_head("queries", head),
@@ -426,9 +426,9 @@ LayerKind kind_of(const char* description, const char* source, std::vector<Layer
     return std::make_unique<DeltaNet>(DeltaNetConfig(rule, config), parameters);
   };
   kind.small_config = [](const SmallSizes& s) -> nlohmann::json { return {{"d", s.width}, {"H", s.heads}}; };
-  kind.readers.token_weights = token_weights;
+  kind.readers.token_weights = delta_weights;
   kind.ink = rule == MemoryRule::kalman ? 3 : 5;
-  if (rule != MemoryRule::gla) kind.readers.pairs = pairs;
+  if (rule != MemoryRule::gla) kind.readers.pairs = delta_pairs;
   if (rule != MemoryRule::kalman) kind.readers.state_modes = rule == MemoryRule::gla ? modes_of_log_decay : delta_modes;
   if (rule != MemoryRule::kalman && rule != MemoryRule::deltanet) kind.readers.gates = gates_of_log_decay;
   return kind;

@@ -14,7 +14,7 @@
 namespace afterglow {
 namespace {
 
-constexpr double unit_eps = 1e-6;  // added to the lengths of q and k, and to beta
+constexpr double gka_unit_eps = 1e-6;  // added to the lengths of q and k, and to beta
 
 /// max(g, log floor) for a floor above 0.
 Var at_least(Tape& tape, const Var& g, double floor) {
@@ -122,7 +122,7 @@ Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) 
   Inputs in;
   in.gate = projected[3];
   const auto of_unit_length = [&](const Var& y, const Parameter& taps, const char* name) {
-    return unit_causal_conv(tape, y, tape.parameter(taps), config_.head_width, unit_eps, history(name));
+    return unit_causal_conv(tape, y, tape.parameter(taps), config_.head_width, gka_unit_eps, history(name));
   };
   in.q = sketched(tape, of_unit_length(projected[0], q_conv_, "q_convolution"));
   in.k = sketched(tape, of_unit_length(projected[1], k_conv_, "k_convolution"));
@@ -132,8 +132,8 @@ Gka::Inputs Gka::core_inputs(Tape& tape, const Var& x, const LayerState* state) 
   if (config_.beta_gate) {
     const Var beta = unary(tape, Unary::sigmoid,
                            linear(tape, x, tape.parameter(*optional_.b_weight), tape.parameter(*optional_.b_bias)));
-    in.k = multiply_rows(tape, in.k, beta, unit_eps);
-    in.v = multiply_rows(tape, in.v, beta, unit_eps);
+    in.k = multiply_rows(tape, in.k, beta, gka_unit_eps);
+    in.v = multiply_rows(tape, in.v, beta, gka_unit_eps);
   }
   if (config_.forget)
     in.g = log_decay(tape, linear(tape, x, tape.parameter(a_proj_)), tape.parameter(A_log_), tape.parameter(dt_bias_));
@@ -237,7 +237,7 @@ std::vector<double> log_decay_of(const CapturedLayer& layer, int head) {
   return decay;
 }
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix gka_weights(const CapturedLayer& layer, int head) {
   const GkaConfig& config = layer.as<Gka>().config();
   const std::vector<double> keys = layer.of_head("keys", head), queries = layer.of_head("queries", head),
                             solutions = layer.of_head("xhat", head);
@@ -265,7 +265,7 @@ void walk_keys(const CapturedLayer& layer, int head, const std::vector<double>& 
   }
 }
 
-double systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
+double gka_systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
   for (int head = 0; head < layer.heads(); ++head) {
     std::vector<double> decay = log_decay_of(layer, head);
     // An option of the layer applies the gate to the keys, too; the captured |H_t|_F shows whether it is on.
@@ -283,7 +283,7 @@ double systems(const CapturedLayer& layer, std::span<const int> tokens, const Se
 }
 
 /// Keys and values contain β already, so every measurement has the noise 1.
-PairSequence pairs(const CapturedLayer& layer, int head) {
+PairSequence gka_pairs(const CapturedLayer& layer, int head) {
   const ChebyshevConfig& core = layer.as<Gka>().config().core;
   PairSequence of{layer.tokens, layer.of_head("keys", head), layer.of_head("queries", head),
                   layer.of_head("values", head)};
@@ -331,7 +331,7 @@ std::vector<StepPicture> iteration_pictures(const RidgeProblem& problem, int ite
 }
 
 /// From the key to the output: the memory, the iterates, and the readout with the last (Gated KalmaNet 4.1).
-std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+std::vector<StepPicture> gka_steps(const CapturedLayer& layer, int head) {
   const GkaConfig& config = layer.as<Gka>().config();
   const std::vector<double> k = layer.row("keys", 0, head), q = layer.row("queries", 0, head),
                             H = layer.block("H", head), U = layer.block("S", head), y = layer.row("readout", 0, head),
@@ -355,13 +355,13 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
   return pictures;
 }
 
-std::vector<HeadGate> gates(const CapturedLayer& layer) {
+std::vector<HeadGate> gka_gates(const CapturedLayer& layer) {
   std::vector<HeadGate> all;
   for (int head = 0; head < layer.heads(); ++head) all.push_back({head, log_decay_of(layer, head)});
   return all;
 }
 
-std::vector<std::complex<double>> state_modes(const CapturedLayer& layer, int head) {
+std::vector<std::complex<double>> gka_modes(const CapturedLayer& layer, int head) {
   const std::vector<double> decay = log_decay_of(layer, head);
   return {std::exp(std::accumulate(decay.begin(), decay.end(), 0.0) / layer.tokens)};
 }
@@ -379,13 +379,13 @@ LayerKind gka_kind() {
           .width_field = "hidden_size",
           .ink = 3,
           .race_place = 3,
-          .readers = {.token_weights = token_weights,
-                      .systems = systems,
+          .readers = {.token_weights = gka_weights,
+                      .systems = gka_systems,
                       .iterations = [](const CapturedLayer& layer) { return layer.as<Gka>().config().core.iterations; },
-                      .gates = gates,
-                      .state_modes = state_modes,
-                      .pairs = pairs,
-                      .step_pictures = step_pictures},
+                      .gates = gka_gates,
+                      .state_modes = gka_modes,
+                      .pairs = gka_pairs,
+                      .step_pictures = gka_steps},
           .benchmarks = {{R"({"hidden_size":1024,"num_heads":8,"head_dim":128})", 4, 8192, "8 heads x 128"}}};
 }
 

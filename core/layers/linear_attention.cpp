@@ -95,7 +95,7 @@ class LinearAttention final : public Layer {
 };
 
 // The captured queries contain the factor D^-0.5 already.
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix linear_weights(const CapturedLayer& layer, int head) {
   return linear_token_weights(layer.of_head("keys", head), layer.of_head("queries", head), layer.tokens, 1.0);
 }
 
@@ -110,7 +110,7 @@ LayerKind linear_attention_kind() {
             return {{"d", s.width}, {"n_heads", s.heads}};
           },
           .ink = 5,
-          .readers = {.token_weights = token_weights,
+          .readers = {.token_weights = linear_weights,
                       // There is no decay: every eigenvalue is 1.
                       .state_modes = [](const CapturedLayer&, int) { return std::vector<std::complex<double>>{1.0}; }},
           .benchmarks = {{R"({"d":128,"n_heads":4})", 16, 64}}};

@@ -140,7 +140,7 @@ class Mamba final : public Layer {
 };
 
 /// y_t = sum_s w_ts x_s + D x_t of one channel.
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix mamba_weights(const CapturedLayer& layer, int head) {
   std::vector<double> keys = layer.of_group("keys", head, 1);
   const std::vector<double> queries = layer.of_group("queries", head, 1), steps = layer.of_head("dt", head),
                             decays = layer.of_head("log_decay", head);
@@ -161,7 +161,7 @@ LayerKind mamba_kind() {
           },
           .width_field = "d_model",
           .ink = 2,
-          .readers = {.token_weights = token_weights, .gates = gates_of_log_decay, .state_modes = modes_of_log_decay},
+          .readers = {.token_weights = mamba_weights, .gates = gates_of_log_decay, .state_modes = modes_of_log_decay},
           .benchmarks = {{R"({"d_model":128})", 16, 64}, {R"({"d_model":768})", 4, 2048}}};
 }
 

@@ -426,7 +426,7 @@ class Mamba2 final : public Layer {
       *out_bias_;
 };
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix mamba2_weights(const CapturedLayer& layer, int head) {
   const auto groups = static_cast<int>(layer.as<Mamba2>().config().groups);
   return mamba2_token_weights(layer.of_group("B", head, groups), layer.of_group("C", head, groups),
                               layer.of_head("dt", head), layer.of_head("log_decay_cumsum", head), layer.tokens);
@@ -446,7 +446,7 @@ LayerKind mamba2_kind() {
       .width_field = "d_model",
       .ink = 2,
       .race_place = 4,
-      .readers = {.token_weights = token_weights,
+      .readers = {.token_weights = mamba2_weights,
                   .gates = gates_of_running_sum,
                   .state_modes = modes_of_running_sum,
                   .forcing = [](const CapturedLayer& layer,

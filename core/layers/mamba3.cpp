@@ -226,7 +226,7 @@ class Mamba3 final : public Layer {
   const Parameter& out_proj_;
 };
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix mamba3_weights(const CapturedLayer& layer, int head) {
   return trapezoid_token_weights(layer.of_head("keys", head), layer.of_head("queries", head), layer.of_head("dt", head),
                                  layer.of_head("lag", head), layer.of_head("log_decay_cumsum", head), layer.tokens);
 }
@@ -244,7 +244,7 @@ LayerKind mamba3_kind() {
       },
       .width_field = "d_model",
       .ink = 2,
-      .readers = {.token_weights = token_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
+      .readers = {.token_weights = mamba3_weights, .gates = gates_of_running_sum, .state_modes = modes_of_running_sum},
       .benchmarks = {{R"({"d_model":128,"d_state":16,"expand":2,"headdim":64})", 16, 64},
                      {R"({"d_model":448,"d_state":64,"expand":2,"headdim":64})", 8, 2048}}};
 }

@@ -192,7 +192,7 @@ void for_parts(const CapturedLayer& layer, const See& see) {
   }
 }
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix weights_of_parts(const CapturedLayer& layer, int head) {
   WeightMatrix weights;
   for_parts(layer, [&](const CapturedLayer& part, int first) {
     if (head >= first && head < first + part.heads())
@@ -201,7 +201,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
   return weights;
 }
 
-std::vector<HeadGate> gates(const CapturedLayer& layer) {
+std::vector<HeadGate> gates_of_parts(const CapturedLayer& layer) {
   std::vector<HeadGate> all;
   for_parts(layer, [&](const CapturedLayer& part, int first) {
     const auto read = readers_of(part.layer.kind()).gates;
@@ -227,7 +227,7 @@ LayerKind parallel_kind() {
                       {{"kind", "mamba2"}, {"d_state", 8}, {"headdim", s.head_width}}}}};
           },
           .ink = 1,
-          .readers = {.token_weights = token_weights, .gates = gates}};
+          .readers = {.token_weights = weights_of_parts, .gates = gates_of_parts}};
 }
 
 LayerKind shared_block_kind() {
@@ -245,7 +245,7 @@ LayerKind shared_block_kind() {
       .whole_block = true,
       .reads_embedding = true,
       .ink = 1,
-      .readers = {.token_weights = token_weights, .gates = gates}};
+      .readers = {.token_weights = weights_of_parts, .gates = gates_of_parts}};
 }
 
 }  // namespace afterglow

@@ -127,7 +127,7 @@ EnteredToken entered(const HostRow& x, const HostRow& weight, const HostRow& bia
 }
 
 // The values of the forward branch enter s_t with the weights (I - B_fb)^-1 alpha.
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix sessa_weights(const CapturedLayer& layer, int head) {
   const WeightMatrix alpha = captured_softmax(layer, head);
   const std::vector<double>& jacobian = layer.values("solve_jacobian");
   if (jacobian.empty()) return alpha;  // without feedback, or for a sequence too long for the capture
@@ -143,7 +143,7 @@ WeightMatrix token_weights(const CapturedLayer& layer, int head) {
 }
 
 /// One row of the forward substitution (Sessa eq. 12): the same for every head except for the forward read.
-std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+std::vector<StepPicture> sessa_steps(const CapturedLayer& layer, int head) {
   const std::vector<double>&f = layer.values("f"), &s = layer.values("s"), &gamma = layer.values("gamma");
   if (f.empty() || s.size() != f.size()) return {};
   const auto shares = [](StepPicture picture) {
@@ -579,8 +579,8 @@ LayerKind sessa_kind() {
           .width_field = "D",
           .ink = 4,
           .race_place = 2,
-          .readers = {.token_weights = token_weights,
-                      .step_pictures = step_pictures,
+          .readers = {.token_weights = sessa_weights,
+                      .step_pictures = sessa_steps,
                       .forcing = [](const CapturedLayer& layer,
                                     std::span<const int> sources) { return layer.as<Sessa>().forcing(layer, sources); },
                       .reach = [](const CapturedLayer& layer) { return layer.as<Sessa>().reach(layer); }},

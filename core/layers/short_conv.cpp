@@ -62,7 +62,7 @@ class ShortConv final : public Layer {
 };
 
 /// How much of a token passes to a later one: the mean over channels of |gate tap|, because each channel has its own.
-WeightMatrix token_weights(const CapturedLayer& layer, int) {
+WeightMatrix tap_weights(const CapturedLayer& layer, int) {
   const std::vector<double>&gate = layer.values("gate"), &taps = layer.values("taps");
   const auto tokens = static_cast<std::size_t>(layer.tokens), width = gate.size() / tokens,
              reach = static_cast<std::size_t>(layer.as<ShortConv>().taps());
@@ -88,7 +88,7 @@ LayerKind short_conv_kind() {
             return {{"d", s.width}};
           },
           .ink = 2,
-          .readers = {.token_weights = token_weights}};
+          .readers = {.token_weights = tap_weights}};
 }
 
 }  // namespace afterglow

@@ -74,7 +74,7 @@ WeightMatrix of_values(WeightMatrix weights, const std::vector<double>& roots, c
   return weights;
 }
 
-WeightMatrix token_weights(const CapturedLayer& layer, int head) {
+WeightMatrix ska_weights(const CapturedLayer& layer, int head) {
   const Ska& ska = layer.as<Ska>();
   const SkaConfig& config = ska.config();
   const Mode mode = config.core.mode;
@@ -141,7 +141,7 @@ std::vector<double> symmetrised(std::span<const double> G, std::size_t n) {
   return H;
 }
 
-double systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
+double ska_systems(const CapturedLayer& layer, std::span<const int> tokens, const SeeSystem& see) {
   const SkaConfig& config = layer.as<Ska>().config();
   const auto square = static_cast<std::size_t>(config.rank * config.rank);
   for (int head = 0; head < layer.heads(); ++head) {
@@ -216,7 +216,7 @@ ReadBound query_bound(const CapturedLayer& layer) {
 }
 
 /// From the key to the output (Echo eqs. 4 to 7), in float64 from the layer's own statistics.
-std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
+std::vector<StepPicture> ska_steps(const CapturedLayer& layer, int head) {
   const SkaConfig& config = layer.as<Ska>().config();
   if (config.has_read_gate) return {};  // its answer is a mixture of two
   const auto rank = static_cast<std::size_t>(config.rank);
@@ -250,8 +250,8 @@ std::vector<StepPicture> step_pictures(const CapturedLayer& layer, int head) {
 }  // namespace
 
 LayerReaders ska_readers() {
-  return {.token_weights = token_weights,
-          .systems = systems,
+  return {.token_weights = ska_weights,
+          .systems = ska_systems,
           .modes = [](const Layer& layer) { return ska_of(layer).config().rank; },
           .edit = [](Layer& layer, Tape& tape, const Var& x, const Tensor& mask,
                      const LayerEdit& edit) { return static_cast<Ska&>(layer).forward_edited(tape, x, mask, edit); },
@@ -259,7 +259,7 @@ LayerReaders ska_readers() {
           .gains = gains,
           .held = held,
           .sums = sums,
-          .step_pictures = step_pictures,
+          .step_pictures = ska_steps,
           .query_bound = query_bound};
 }
 

@@ -11,7 +11,7 @@ namespace afterglow {
 namespace {
 
 constexpr int min_rows = 4;
-constexpr double norm_eps = 1e-5;
+constexpr double memory_norm_eps = 1e-5;
 
 constexpr KlFields kl_fields{"kl_strategy", "kl_kernel", "kl_tau", "n_components", "kl_lambda_scale"};
 
@@ -180,7 +180,7 @@ Var SpectralMemory::memory_tokens(Tape& tape, const DropoutSource& dropped, std:
   if (!usable_ || is_off_) return filled(tape, {config_.tokens, config_.width}, pooling_weight_.value.dtype, 0.0);
   const Tape::Scope scope(tape, "memory");
   const Var tokens = used_tokens(tape, layer_norm(tape, plain_tokens(tape, dropped, site), tape.parameter(norm_weight_),
-                                                  tape.parameter(norm_bias_), norm_eps));
+                                                  tape.parameter(norm_bias_), memory_norm_eps));
   tape.hook("tokens", tokens.value);
   return tokens;
 }

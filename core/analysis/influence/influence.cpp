@@ -10,8 +10,6 @@
 namespace afterglow {
 namespace {
 
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
-
 bool is_square(std::span<const double> w, int tokens) {
   return tokens > 0 && w.size() == static_cast<std::size_t>(tokens) * static_cast<std::size_t>(tokens);
 }
@@ -70,7 +68,7 @@ InfluenceProfile spread_profile(const InfluenceProfile& profile, int per_decade)
 double lag_of_share(const InfluenceProfile& profile, double share) {
   std::size_t first = 0;
   while (first < profile.lags.size() && profile.lags[first] < 1) ++first;
-  if (first == profile.lags.size() || !(profile.values[first] > 0)) return not_a_number;
+  if (first == profile.lags.size() || !(profile.values[first] > 0)) return std::numeric_limits<double>::quiet_NaN();
   const double limit = share * profile.values[first];
   std::size_t above = profile.lags.size();  // the last point above the limit
   for (std::size_t i = first; i < profile.lags.size(); ++i) {
