@@ -112,27 +112,73 @@ __device__ inline void fetch_lower(const SharedMatrix<chunk>& to, const float* f
     if (column < i + step) device::tiles::copy_piece(&to.at(i + row, column), from + (i + row) * chunk + column, true);
 }
 
-// The errors, chunk after chunk, or when backward their gradients, of 32 channels of a head's values.
+/// The errors, chunk after chunk, or when backward their gradients, of `column_tile` channels of a head's values: the
+/// work of a group of four warps. `pair` counts pieces of heads' values; a warp holds the states of `own_states` keys.
 template <int size, int pieces, bool exact, bool backward, class T>
-__global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
-  wait_for_previous_kernel();
+struct KdaSolve {
   using Memory = SolveMemory<size, pieces>;
-  constexpr int keys = Memory::keys, own_states = keys / 4, state_tiles = own_states / 8, stages = solve_stages(pieces);
-  constexpr int tiles = size / (strips * column_tile);
-  extern __shared__ float4 memory[];
-  auto& m = *reinterpret_cast<Memory*>(memory);
+  using Stage = typename Memory::Stage;
+  static constexpr int keys = Memory::keys, own_states = keys / 4, state_tiles = own_states / 8,
+                       stages = solve_stages(pieces), tiles = size / (strips * column_tile);
+  const GlaSizes& s;
+  const GlaMemory& from;
+  const Solving<T>& to;
+  Memory& m;
+  const ThreadPosition p{int(threadIdx.x) % block_threads};
   const int strip = int(threadIdx.x) / block_threads, pair = int(blockIdx.x) / tiles;
-  const int whole = pair / pieces, own_piece = pair % pieces;  // pair: a piece of a head's values
+  const int whole = pair / pieces, own_piece = pair % pieces;
   const int first = (int(blockIdx.x) % tiles * strips + strip) * column_tile;
-  auto& own = m.of[strip];
-  const auto chunk_of = [&](int i) { return backward ? s.chunks - 1 - i : i; };
-  const auto unit_of = [&](int i) { return Unit(s, pair * s.chunks + chunk_of(i)); };
-  const auto key_unit = [&](int i, int piece) {
+  const int number = own_states * p.warp, top = 16 * p.warp;
+  const int key_piece = pieces == 1 ? 0 : number / size;  // of this warp's states
+  const int first_key = number - key_piece * size;
+  const SharedMatrix<keys> S{m.of[strip].S};
+  const SharedMatrix<column_tile> rest{m.of[strip].rest}, solved{m.of[strip].solved};
+  float now[state_tiles][4] = {};
+  float2 given[2][2];
+
+  __device__ __forceinline__ void run() {
+    for (int i = 0; i + 1 < stages; ++i) start(i);
+    const int row = s.width * pieces;
+    float* const state = to.state + std::size_t(whole * pieces + key_piece) * s.keys * row + own_piece * s.width;
+    if (!backward && to.resume)
+      each_inside([&](float& held, int channel, int key) { held = state[std::size_t(key) * row + channel]; });
+    read_given(0);
+    for (int i = 0; i < s.chunks; ++i) {
+      keep(i);
+      wait<stages - 2>();
+      __syncthreads();
+      start(i + stages - 1);
+      Stage& stage = m.stages[i % stages];
+      find_rest(stage);
+      read_given(i + 1);
+      __syncthreads();
+      solve(stage, unit_of(i));
+      __syncthreads();
+      advance(stage);
+    }
+    if (backward || to.state == nullptr) return;
+    each_inside([&](float last, int channel, int key) { state[std::size_t(key) * row + channel] = last; });
+  }
+
+ private:
+  __device__ int chunk_of(int i) const { return backward ? s.chunks - 1 - i : i; }
+  __device__ Unit unit_of(int i) const { return Unit(s, pair * s.chunks + chunk_of(i)); }
+  __device__ std::size_t key_unit(int i, int piece) const {
     return std::size_t((whole * pieces + piece) * s.chunks + chunk_of(i));
-  };
-  const auto start = [&](int i) {
+  }
+  /// Calls visit(number, channel, key) for this thread's numbers of the state.
+  template <class Visit>
+  __device__ __forceinline__ void each_inside(const Visit& visit) {
+    unrolled<state_tiles, 4>([&](int n, int i) {
+      const int channel = first + p.quad + i / 2 * 8, key = first_key + 8 * n + p.column() + i % 2;
+      if (channel < s.width && key < s.keys) visit(now[n][i], channel, key);
+    });
+  }
+
+  /// Begins to copy what chunk i needs.
+  __device__ __forceinline__ void start(int i) const {
     if (i < s.chunks) {
-      auto& stage = m.stages[i % stages];
+      Stage& stage = m.stages[i % stages];
       unrolled<pieces>([&](int piece) {
         const std::size_t unit = key_unit(i, piece), tokens = unit * chunk * size;
         const SharedMatrix<keys> readers{stage.readers}, writers{stage.writers};
@@ -142,40 +188,17 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
                                               piece * size);
         if (threadIdx.x < size) {  // four numbers each of [4,size]
           const std::size_t at = 4 * (unit * size + threadIdx.x);
-          const int place = 4 * int(threadIdx.x), row = place / size;
-          const int column = piece * size + place % size;
-          device::tiles::copy_piece(&stage.fades[row * keys + column], from.fades + at, true);
-          device::tiles::copy_piece(&stage.edges[row * keys + column], (backward ? from.leaves : from.enters) + at,
-                                    true);
+          const int place = 4 * int(threadIdx.x), to_place = place / size * keys + piece * size + place % size;
+          device::tiles::copy_piece(&stage.fades[to_place], from.fades + at, true);
+          device::tiles::copy_piece(&stage.edges[to_place], (backward ? from.leaves : from.enters) + at, true);
         }
       });
       const auto inverse = std::size_t(whole * s.chunks + chunk_of(i));
       fetch_lower(SharedMatrix<chunk>{stage.X}, to.inverses + inverse * chunk * chunk);
     }
     commit();
-  };
-  for (int i = 0; i + 1 < stages; ++i) start(i);
-  const ThreadPosition p(int(threadIdx.x) % block_threads);
-  const int number = own_states * p.warp, top = 16 * p.warp;
-  const int key_piece = pieces == 1 ? 0 : number / size;  // of this warp's states
-  const int first_key = number - key_piece * size;
-  const SharedMatrix<keys> S{own.S};
-  const SharedMatrix<column_tile> rest{own.rest}, solved{own.solved};
-  const int row = s.width * pieces;
-  float* const state = to.state + (std::size_t(whole * pieces + key_piece) * s.keys * row) + own_piece * s.width;
-  float now[state_tiles][4] = {};
-  const auto each = [&](const auto& visit) {
-    unrolled<state_tiles, 4>([&](int n, int i) {
-      const int channel = first + p.quad + i / 2 * 8, key = first_key + 8 * n + p.column() + i % 2;
-      visit(now[n][i], n, i, key, std::size_t(key) * row + channel, channel < s.width && key < s.keys);
-    });
-  };
-  if (!backward && to.resume)
-    each([&](float& held, int, int, int, std::size_t at, bool is_inside) {
-      if (is_inside) held = state[at];
-    });
-  float2 given[2][2];
-  const auto read_given = [&](int i) {
+  }
+  __device__ __forceinline__ void read_given(int i) {
     if (i >= s.chunks) return;
     const Unit unit = unit_of(i);
     unrolled<2, 2>([&](int n, int r) {
@@ -184,10 +207,9 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
       if (t < unit.count)
         given[n][r] = two_before(to.given + unit.at(s, t, s.width), first + 8 * n + p.column(), s.width);
     });
-  };
-  read_given(0);
-  for (int i = 0; i < s.chunks; ++i) {
-    const Unit unit = unit_of(i);
+  }
+  /// The state before chunk i, in shared memory and for the backward pass.
+  __device__ __forceinline__ void keep(int i) const {
     const std::size_t met = met_at<size>(s, key_piece ^ own_piece, key_unit(i, key_piece));
     float* const kept = to.kept + met + first * size + first_key + p.column();
     unrolled<state_tiles, 2>([&](int n, int r) {
@@ -195,56 +217,58 @@ __global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, Gl
       S.two(p.quad + 8 * r, number + 8 * n + p.column()) = two;
       reinterpret_cast<float2&>(kept[(p.quad + 8 * r) * size + 8 * n]) = two;
     });
-    wait<stages - 2>();
-    __syncthreads();
-    start(i + stages - 1);
-    auto& stage = m.stages[i % stages];
+  }
+  /// The right-hand sides: what was given without what the state knows.
+  __device__ __forceinline__ void find_rest(Stage& stage) const {
+    const float* ones = stage.edges + (backward ? sub_chunks - 1 : 0) * keys;
+    const auto known = multiply<exact, 2>(
+        0, keys / 8, FadedRows<keys>(SharedMatrix<keys>{stage.readers}, top, stage.edges + p.warp * keys, ones),
+        RightRows<keys, 2>(S, 0));
+    unrolled<2, 2>([&](int n, int r) {
+      const float2 own = given[n][r];
+      rest.two(p.row() + 8 * r, 8 * n + p.column()) =
+          make_float2(own.x - known.of(n, 2 * r), own.y - known.of(n, 2 * r + 1));
+    });
+  }
+  /// X or its transpose times the rest.
+  __device__ __forceinline__ void solve(Stage& stage, const Unit& unit) const {
     const SharedMatrix<chunk> X{stage.X};
-    {
-      const float* ones = stage.edges + (backward ? sub_chunks - 1 : 0) * keys;
-      const auto known = multiply<exact, 2>(
-          0, keys / 8, FadedRows<keys>(SharedMatrix<keys>{stage.readers}, top, stage.edges + p.warp * keys, ones),
-          RightRows<keys, 2>(S, 0));
-      unrolled<2, 2>([&](int n, int r) {
-        const int t = p.row() + 8 * r, column = 8 * n + p.column();
-        const float2 from = given[n][r];
-        rest.two(t, column) = make_float2(from.x - known.of(n, 2 * r), from.y - known.of(n, 2 * r + 1));
-      });
+    const RightColumns<column_tile, 2, false> right(rest, 0);
+    ProductTile<exact, 2> product;
+    if constexpr (backward) {
+      product = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk>(X, top), right);
+    } else {
+      product = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk>(X, top), right);
     }
-    read_given(i + 1);
-    __syncthreads();
-    {
-      const RightColumns<column_tile, 2, false> right(rest, 0);
-      ProductTile<exact, 2> product;
-      if constexpr (backward) {
-        product = multiply<exact, 2>(2 * p.warp, chunk / 8, LeftColumns<chunk>(X, top), right);
-      } else {
-        product = multiply<exact, 2>(0, 2 * p.warp + 2, LeftRows<chunk>(X, top), right);
-      }
-      unrolled<2, 2>([&](int n, int r) {
-        const int t = p.row() + 8 * r, column = 8 * n + p.column();
-        const float2 two = make_float2(product.of(n, 2 * r), product.of(n, 2 * r + 1));
-        solved.two(t, column) = two;
-        if (t >= unit.count) return;
-        put_two(to.solved, unit.at(s, t), first + column, s.width, two);
-        if (backward && to.dv.wanted()) put_two(to.dv, unit.at(s, t), first + column, s.width, two);
-      });
-    }
-    __syncthreads();
+    unrolled<2, 2>([&](int n, int r) {
+      const int t = p.row() + 8 * r, column = 8 * n + p.column();
+      const float2 two = make_float2(product.of(n, 2 * r), product.of(n, 2 * r + 1));
+      solved.two(t, column) = two;
+      if (t >= unit.count) return;
+      put_two(to.solved, unit.at(s, t), first + column, s.width, two);
+      if (backward && to.dv.wanted()) put_two(to.dv, unit.at(s, t), first + column, s.width, two);
+    });
+  }
+  /// The state behind the chunk, one sub-chunk after the other.
+  __device__ __forceinline__ void advance(Stage& stage) {
     const LeftColumns<column_tile> left(solved, 0);
     const RightColumns<keys, state_tiles, false> right(SharedMatrix<keys>{stage.writers}, number);
     unrolled<sub_chunks>([&](int step) {
       const int part = backward ? sub_chunks - 1 - step : step;
       const auto added = multiply<exact, state_tiles>(2 * part, 2 * part + 2, left, right);
-      each([&](float& held, int n, int k, int key, std::size_t, bool) {
-        held = fmaf(stage.fades[part * keys + key_piece * size + key], held, added.of(n, k));
-      });
+      const float* const fades = stage.fades + part * keys + number + p.column();
+      unrolled<state_tiles, 4>(
+          [&](int n, int i) { now[n][i] = fmaf(fades[8 * n + i % 2], now[n][i], added.of(n, i)); });
     });
   }
-  if (backward || to.state == nullptr) return;
-  each([&](float last, int, int, int, std::size_t at, bool is_inside) {
-    if (is_inside) state[at] = last;
-  });
+};
+
+// Grid: a block for `strips` groups of channels of a piece of a head's values.
+template <int size, int pieces, bool exact, bool backward, class T>
+__global__ void __launch_bounds__(solve_threads) kda_solve_kernel(GlaSizes s, GlaMemory from, Solving<T> to) {
+  wait_for_previous_kernel();
+  extern __shared__ float4 memory[];
+  KdaSolve<size, pieces, exact, backward, T>{s, from, to, *reinterpret_cast<SolveMemory<size, pieces>*>(memory)}.run();
 }
 
 // One warp for each row of keys of a whole head, two neighbours a lane: the gradient of keys as writers, `written`,
