@@ -5,7 +5,6 @@
 
 #include "gpu/hopper/mbarrier.cuh"
 #include "gpu/hopper/warpgroup_halves.cuh"
-#include "gpu/ops/attention/long_attention.cuh"
 #include "gpu/ops/attention/softmax.cuh"
 
 namespace afterglow::device::tiles {

@@ -2,10 +2,9 @@
 // block owns 64 queries of a head and streams tiles of 64 keys; scores stay in registers, and the gradient recomputes
 // them. Grid: one block for each tile of queries of each head. Products run on tensor cores (tiles.cuh). A separate
 // launch makes the tiles for all blocks; in the forward pass of sequences of one tile the blocks make their own. Long
-// sequences use warp groups where possible (long_attention.cuh).
+// sequences use warp groups where possible (softmax.cuh).
 
 #include "gpu/ops/attention/decoding.cuh"
-#include "gpu/ops/attention/long_attention.cuh"
 #include "gpu/ops/attention/softmax.cuh"
 
 namespace afterglow {

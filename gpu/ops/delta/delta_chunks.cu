@@ -9,7 +9,6 @@
 // both scans' gradients. T is the stored type of q, k, v, e, inverses and states; sums are float32.
 #include "gpu/ops/delta/chunk_inverse.cuh"
 #include "gpu/ops/delta/delta_chunks.cuh"
-#include "gpu/ops/gla/gla_chunks.cuh"
 #include "gpu/ops/ssd/ssd_chunks.cuh"
 
 namespace afterglow::scan {

@@ -1,4 +1,5 @@
-// Interface of the chunked delta rule.
+// Interface of the chunked rules: the delta rule, and those with a decay for every channel of the keys, gated linear
+// attention and, with beta, Kimi delta attention.
 #pragma once
 #include "core/backend/delta.h"
 
@@ -22,5 +23,10 @@ struct ChunkedRule {
 };
 /// The rule for these inputs: gated linear attention, Kimi delta attention or the delta rule.
 const ChunkedRule& chunked_rule(const DeltaInputs& in);
+/// Whether the rule has a decay for every channel and its sizes suit chunks, from shapes alone.
+bool fits_gla(const DeltaInputs& in);
+/// Whether this GPU has enough shared memory for the rule with beta; otherwise the recurrence runs.
+bool fits_kda(const DeltaInputs& in);
+extern const ChunkedRule gla_rule, kda_rule;
 
 }  // namespace afterglow::scan

@@ -8,7 +8,7 @@
 // themselves. Grid: a block a chunk (inverses), or 32 channels of a head's values (state passing). Wide heads are split
 // into pieces (gla_passes.cuh): L sums over them. T is the stored type of queries, keys, values and errors.
 #include "gpu/ops/delta/chunk_inverse.cuh"
-#include "gpu/ops/gla/gla_chunks.cuh"
+#include "gpu/ops/delta/delta_chunks.cuh"
 #include "gpu/ops/gla/gla_passes.cuh"
 
 namespace afterglow::scan {

@@ -10,7 +10,7 @@
 // Grid: a block a chunk of a head, or of a piece of a wide one (gla_passes.cuh). Plain loops: gla_chunks_test.cpp.
 #include <algorithm>
 
-#include "gpu/ops/gla/gla_chunks.cuh"
+#include "gpu/ops/delta/delta_chunks.cuh"
 #include "gpu/ops/gla/gla_passes.cuh"
 
 namespace afterglow::scan {

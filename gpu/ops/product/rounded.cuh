@@ -3,7 +3,6 @@
 // mode to bfloat16 with a scale of one. A matrix whose width is no multiple of eight is padded with zeros, since fast
 // kernels read whole vectors.
 #pragma once
-#include "gpu/ops/product/fours.cuh"
 #include "gpu/ops/product/product.cuh"
 #include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/tiles.cuh"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpu/ops/product/fours.cuh"
 #include "gpu/ops/product/split.cuh"
 #include "gpu/runtime/kernel.cuh"
 #include "gpu/tile/tiles.cuh"
