@@ -131,6 +131,9 @@ def main():
         print("no nvcc here: nothing is compiled")
         return SKIPPED
     version = version_of(nvcc)
+    if options.check and not TABLE.exists():
+        print(f"there is no {TABLE} yet: run this without --check")
+        return SKIPPED
     if options.check and read_table()[0] != version:
         print(f"the table was made by nvcc {read_table()[0]}, and this is {version}: write it again")
         return SKIPPED

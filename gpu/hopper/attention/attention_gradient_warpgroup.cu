@@ -1,5 +1,6 @@
 // Gradients of attention of long sequences on warp groups; the equations are in pairs.cuh. Each of two warp groups owns
-// 64 keys or 64 queries of a head, and a copying thread streams tokens of the other kind, 64 at a time.
+// 64 keys or 64 queries of a head, and a copying thread streams tokens of the other kind, 64 at a time. Grid: 128 keys
+// of a head a block, then 128 queries.
 #include "gpu/hopper/attention/attention_warpgroup.cuh"
 
 namespace afterglow::device::tiles {

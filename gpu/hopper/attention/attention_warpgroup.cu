@@ -1,7 +1,7 @@
 // Softmax attention of long sequences on warp groups, y_t = sum over j of softmax_j(scale q_t . k_j) v_j. A block has
 // 128 queries of a head, 64 for each of two warp groups; a copying thread streams keys and values through shared
 // memory, 128 at a time. While the products of weights and values of one step run, the next step's scores become
-// weights.
+// weights. Grid: tiles of 128 queries of all heads.
 #include "gpu/hopper/attention/attention_warpgroup.cuh"
 
 namespace afterglow::device::tiles {

@@ -1,5 +1,6 @@
 // The forward pass of every group of the SKA core on warp groups, with the equations and symbols of ridge_readout.cu.
-// Matrices are split into halves once, when they are made, and not by every warp that reads them.
+// Matrices are split into halves once, when they are made, and not by every warp that reads them. Grid: (groups, pairs
+// of sequence and head).
 #include "gpu/hopper/ridge/ridge_warpgroup.cuh"
 #include "gpu/ops/ridge/ridge_factor.cuh"
 

@@ -1,5 +1,6 @@
-// Softmax attention of a few queries in float32. Eight lanes process a key, a block 16 keys at a time. Long caches are
-// split into pieces; a second kernel adds their sums in order. Grid: (queries of all heads and sequences, pieces).
+// Softmax attention of a few queries in float32, y = sum over j of softmax_j(scale q . k_j) v_j. Eight lanes process a
+// key, a block 16 keys at a time. Long caches are split into pieces; a second kernel adds their sums in order. Grid:
+// (queries of all heads and sequences, pieces).
 #include <algorithm>
 
 #include "gpu/ops/attention/decoding.cuh"

@@ -1,5 +1,6 @@
-// Gated KalmaNet's core in bfloat16, between the kernels of the chunks: sums of the chunks' states in both directions
-// (inter-chunk state passing).
+// Gated KalmaNet's core in bfloat16, between the kernels of the chunks: inter-chunk state passing, S_n = f_n S_{n-1} +
+// A_n with a chunk's decay f_n and addition A_n, or from the last chunk to the first. Memory-bound. Grid: (2048 numbers
+// of a state, heads of all sequences, H and S).
 #include "gpu/ops/chebyshev/chebyshev_dual.cuh"
 #include "gpu/tile/pieces.cuh"
 

@@ -4,7 +4,7 @@
 // are independent, so a group of threads carries one column along the whole sequence, eight numbers a thread. The
 // gradient scans the columns forward again, keeping the errors e = v - S'^T k and the state before every chunk, and
 // backward, keeping dS^T k and the flow into every chunk; given these, rows are independent too, and all chunks run in
-// parallel, row by row.
+// parallel, row by row. Grid: tiles of columns of all heads, or tiles of rows of all chunks.
 #include "core/backend/delta.h"
 #include "gpu/ops/delta/delta_chunks.cuh"
 #include "gpu/tile/map.cuh"

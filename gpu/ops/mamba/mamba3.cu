@@ -1,6 +1,7 @@
-// Mamba-3's operations around its scan: trapezoidal steps and pair squares (angles: rotary_angles.cu, rotated keys and
-// queries: rope_heads.cu, the gate of heads: gpu/ops/norm/gated_heads.cu). Memory-bound elementwise kernels; the last
-// block to arrive finishes sums over rows. T is the stored type of the projection's result; steps are float32.
+// Mamba-3's operations around its scan: trapezoidal steps dt, -rate dt, share dt and (1 - share) dt of each head, and
+// pair squares a^2 + b^2, a^2 - b^2 and 2 a b (angles: rotary_angles.cu, rotated keys and queries: rope_heads.cu, the
+// gate of heads: gpu/ops/norm/gated_heads.cu). Memory-bound. Grid: a step or pair a thread. T is the stored type of the
+// projection's result; steps are float32.
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/map.cuh"
 

@@ -1,6 +1,7 @@
-// Products of a tall matrix in which one extent is a few numbers: projections to gates of heads or through low ranks,
-// and their gradients. They are memory-bound: each kernel reads the tall matrices once, in float32 arithmetic in every
-// precision, and two projections of one input share that read.
+// Products of a tall matrix in which one extent n is a few numbers, as of gates of heads or low ranks: y[t, n] = sum
+// over k of x[t, k] w(n, k), y[t, k] = sum over n of x[t, n] w(n, k), and the gradient, sum over t of x[t, n] y[t, k].
+// They are memory-bound: each kernel reads the tall matrices once, in float32 arithmetic in every precision, and two
+// projections of one input share that read. Grid: (blocks that share the rows t, tiles of 512 columns k).
 #include <algorithm>
 
 #include "gpu/ops/product/product.cuh"

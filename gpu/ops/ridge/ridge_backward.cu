@@ -1,6 +1,6 @@
 // The SKA core, backward pass. First each group on its own: from dy to the gradients of its queries, raw statistics,
 // scale m, eta and gamma. Then suffix sums over the groups that a piece contributes to, and from them the gradients of
-// keys and values.
+// keys and values. Grid: (groups or tiles of tokens, pairs of sequence and head).
 // With E = (eta / m) F A^K L^-1, A = s A_w, s = gamma / max(sigma, 1), y = E q:
 //   dE = sum dy q^T, dq = E^T dy; with F_k = F A^k: dF_K = (eta / m) dE L^-T, dA = sum F_{k-1}^T dF_k,
 //   dF_{k-1} = dF_k A^T; dA_w = s dA; dM = L^-T dA_w L^-1, dC = dF_0 L^-1.

@@ -5,7 +5,7 @@
 //     dB_j = sum_i m_ij K_ij C_i + f_j F^T x_j,     dC_i = sum_j m_ij K_ij B_j + e_i S^T dy_i
 // and the log decay at t receives every path from a token before t to an output at or after t: paths that end at i
 // count for all t up to i, those that begin at j no longer for t up to j. The sums over paths leave out terms that
-// would cancel.
+// would cancel. Grid: a block a chunk and range of the heads that share B and C.
 #include "gpu/ops/ssd/chunk_gradient.cuh"
 #include "gpu/tile/lanes.cuh"
 

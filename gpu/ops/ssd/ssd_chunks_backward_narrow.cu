@@ -1,6 +1,6 @@
 // The gradient of the long scan for bfloat16, with the equations and names of ssd_chunks_backward.cu. To need few
 // registers it takes a unit's later tokens sixteen at a time. Plain sums are products with ones, and a token's products
-// with itself are the diagonal of a product. The next unit is copied while a block works on one.
+// with itself are the diagonal of a product. The next unit is copied while a block works on one. Grid as there.
 #include "gpu/ops/ssd/chunk_gradient.cuh"
 
 namespace afterglow::scan {

@@ -2,7 +2,8 @@
 // 64 tokens run by chunks (ssd_chunks.cu); the others, and scans that resume from a state, run the recurrence here. A
 // thread keeps four states in registers, the threads of a group share one channel. In the trapezoidal rule a token
 // enters a second time, late: the carried state holds it with both weights, its own output with the first.
-// Latency-bound: the steps of a sequence depend on each other. All gradients run by chunks.
+// Latency-bound: the steps of a sequence depend on each other. All gradients run by chunks. Grid: tiles of channels of
+// all heads.
 #include "gpu/ops/ssd/ssd_scan.cuh"
 #include "gpu/runtime/kernel.cuh"
 
