@@ -80,6 +80,7 @@ bool has_gradients(const Observation& observation) {
 }  // namespace
 
 std::string gradient_check_subtitle(const Observation& observation, const Selection& selection) {
+  if (!observation.solvers) return why_not_yet(observation, "Solving the ridge systems: starts within seconds.");
   if (!has_gradients(observation)) return "This layer solves no ridge system: choose an SKA or Gated KalmaNet layer.";
   const SolverView& view = *observation.solvers;
   return (view.made ? "your spectrum" : layer_name(observation, view.layer) + " · worst conditioned system") + " · " +
