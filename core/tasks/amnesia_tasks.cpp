@@ -42,7 +42,7 @@ class Amnesia final : public BindingsTask {
       const int place = first + 2 * i;
       tape.put(suite::query, keys[i]);
       tape.expect(out.tokens[place + 1]);
-      out.sources.insert(out.sources.end(), {place, place + 1});
+      out.sources = {place, place + 1};
     }
   }
 
