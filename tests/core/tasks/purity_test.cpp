@@ -36,7 +36,7 @@ const std::vector<Pinned>& pinned() {
       {R"({"kind":"economy","difficulty":"hard"})", 0x1938b5b0461f9f9bull},
       {R"({"kind":"cot_recall","bindings":"1..8"})", 0xe0a64d37f9532987ull},
       {R"({"kind":"specific_recall","length":101})", 0x5f1871403bb7b060ull},
-      {R"({"kind":"cot_recall","bindings":"1..8","answers":3})", 0x0ull},
+      {R"({"kind":"cot_recall","bindings":"1..8","answers":3})", 0xee386567ceb7dd04ull},
       {R"({"kind":"copy","bindings":"1..8"})", 0x89fa369930d15570ull},
       {R"({"kind":"selective_copy","bindings":"1..8","length":37})", 0x726472d40cd4d235ull},
       {R"({"kind":"induction","length":37})", 0x6814a2cc35d45d7eull},
