@@ -44,6 +44,9 @@ std::string what_it_needs(LayerTraits any);
 std::string why_no_layer(const Observation& observation, LayerTrait trait);
 /// The message before the first analysis: `soon`, or for a forecaster, which has no tokens, that it needs them.
 std::string why_not_yet(const Observation& observation, std::string_view soon);
+/// Why figures of the training itself stay empty for a folder of states.
+constexpr const char* trained_elsewhere =
+    "Another program trains this run. A checkpoint that is opened by itself can be trained on here.";
 /// The message while nothing can be shown: the model is being opened, could not be opened, or makes its first step;
 /// else empty.
 std::string why_no_model(const Observation& observation);

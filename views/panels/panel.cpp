@@ -50,6 +50,8 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
   if (const std::string why = why_no_model(frame.seen()); !why.empty()) return void(draw_sentence(frame, why, area));
   if (panel.kind->needs_model && !fits(*panel.kind, frame.seen().model))
     return draw_missing(frame, area, why_not(*panel.kind), first_preset_that_shows(panel.kind->needs));
+  if (frame.seen().folder && (panel.kind->analyses & (Analysis::blame | Analysis::microscope | Analysis::bisect)) != 0)
+    return void(draw_sentence(frame, trained_elsewhere, area));
   std::string text = panel.kind->subtitle(frame.seen(), frame.state.selection);
   if (const AnalysisWork* work = long_work(*panel.kind, frame.seen())) {
     const bool ends = text.ends_with('.') || text.ends_with('?');

@@ -9,6 +9,7 @@
 #include "core/figure/decimate.h"
 #include "tests/support/sample_observations.h"
 #include "tests/views/figures/figure_parts.h"
+#include "views/figures/semantic_colours.h"
 #include "views/figures/training/training_figures.h"
 #include "views/plots/plot_kinds.h"
 
@@ -95,6 +96,9 @@ TEST(TrajectoryFigures, WaitForTheSecondRecordedStep) {
     EXPECT_TRUE(temporal_modes_figures(o, {}, curves).empty());
     EXPECT_NE(trajectory_subtitle(o, {}).find("second recorded step"), std::string::npos);
   }
+  Observation of_folder = samples::one_step();
+  of_folder.folder = std::make_shared<const FolderView>();
+  EXPECT_EQ(trajectory_subtitle(of_folder, {}), trained_elsewhere);
 }
 
 TEST(ForecastFigures, InputEndsAtZeroAndTruthGoesOn) {

@@ -152,7 +152,8 @@ Figure modes_figure(const TrajectoryView& view, const TrajectoryModes& modes, co
 }
 
 /// The message of a path with fewer than two recorded steps.
-std::string from_the_second_row(const std::string& what) {
+std::string from_the_second_row(const Observation& observation, const std::string& what) {
+  if (observation.folder) return trained_elsewhere;
   return what + " appears with the second recorded step of the training: Space begins it. At most " +
          std::to_string(TrajectoryView::max_steps) + " steps are recorded.";
 }
@@ -174,7 +175,7 @@ double loss_at(const Observation& observation, std::int64_t step) {
 
 std::string trajectory_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return from_the_second_row("The path of training in its first three modes");
+  if (!view) return from_the_second_row(observation, "The path of training in its first three modes");
   return view->summary + " · pale: early steps · click a dot to rewind" + reach_text(observation, *view);
 }
 
@@ -188,7 +189,7 @@ std::vector<Figure> trajectory_figures(const Observation& observation, const Sel
 
 std::string kl_spectrum_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return from_the_second_row("The spectrum of the path of training");
+  if (!view) return from_the_second_row(observation, "The spectrum of the path of training");
   const std::string needed = needed_text(*view);
   return (needed.empty() ? "" : needed + " · ") + "A: covariance, B: kernel · " + std::to_string(view->steps.size()) +
          " recorded steps of width " + std::to_string(view->width) + reach_text(observation, *view);
@@ -202,7 +203,7 @@ std::vector<Figure> kl_spectrum_figures(const Observation& observation, const Se
 
 std::string temporal_modes_subtitle(const Observation& observation, const Selection&) {
   const TrajectoryView* view = recorded(observation);
-  if (!view) return from_the_second_row("The panel with the first modes over the training steps");
+  if (!view) return from_the_second_row(observation, "The panel with the first modes over the training steps");
   return "unit norm over " + std::to_string(view->steps.size()) + " recorded steps" + reach_text(observation, *view);
 }
 

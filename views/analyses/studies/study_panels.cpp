@@ -33,7 +33,7 @@ void draw_bisect(Frame& frame, const Panel& panel, const std::vector<Figure>& fi
 }
 
 double draw_bisect_controls(Frame& frame, const Rect& row) {
-  if (row.width < frame.px(120)) return row.right();
+  if (row.width < frame.px(120) || frame.seen().folder) return row.right();
   const double other =
       command_chip(frame, {"palette", {{"text", "bisect condition="}}}, "condition", row.right(), row, "condition …",
                    false, "Choose the condition, over any number that `afterglow check --names` lists");
@@ -48,7 +48,7 @@ void draw_microscope(Frame& frame, const Panel& panel, const std::vector<Figure>
 }
 
 double draw_microscope_controls(Frame& frame, const Rect& row) {
-  if (row.width < frame.px(150)) return row.right();
+  if (row.width < frame.px(150) || frame.seen().folder) return row.right();
   struct Choice {
     const char *label, *change, *hint;
   };
@@ -106,7 +106,7 @@ void draw_blame(Frame& frame, const Panel& panel, const std::vector<Figure>& fig
 }
 
 double draw_blame_controls(Frame& frame, const Rect& row) {
-  if (row.width < frame.px(90)) return row.right();
+  if (row.width < frame.px(90) || frame.seen().folder) return row.right();
   const BlameView* view = frame.seen().blame.get();
   const double ask =
       command_chip(frame, {"blame", {}}, "ask", row.right(), row, view ? "Run again" : "Run", view == nullptr,
