@@ -99,7 +99,7 @@ json session(const SessionWordOptions& options, const CommonOptions&, Output& ou
   if (options.lists) return list_sessions(output);
   if (options.stops) return stop_session(options.name);
   const Interruption noticed;
-  ServerOptions server{.session = {}, .version = version_line(), .is_over = Interruption::wanted};
+  ServerOptions server{{}, version_line(), this_machine(), Interruption::wanted};
   server.session.at_end = keep_in(kept_runs_folder(false));
   if (options.listens) {
     serve_windows(server, options.name);

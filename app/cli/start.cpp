@@ -12,6 +12,7 @@
 #include "core/models/checkpoints/checkpoint.h"
 #include "core/tasks/fields.h"
 #include "core/tasks/series_windows.h"
+#include "gpu/cuda.h"
 
 namespace afterglow {
 namespace {
@@ -115,6 +116,12 @@ std::unique_ptr<Backend> chosen_backend(const SavedRun& saved, const CommonOptio
   std::unique_ptr<Backend> backend = chosen_backend(common);
   if (const std::string note = choose_precision(saved.own_recipe(), *backend); !note.empty()) output.note(note);
   return backend;
+}
+
+std::shared_ptr<const Machine> this_machine() {
+  const CudaSystem cuda = cuda_devices();
+  if (cuda.devices.empty()) return machine_with({{"cpu", make_cpu_backend()->description()}});
+  return machine_with({{"cpu", make_cpu_backend()->description()}, {"cuda", cuda.devices.front().name}});
 }
 
 SessionOptions session_options(const CommonOptions& common) {

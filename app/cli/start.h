@@ -30,6 +30,9 @@ std::unique_ptr<Backend> chosen_backend(const CommonOptions& common);
 /// The same for a run; says where it asks for a precision that the back end does not have.
 std::unique_ptr<Backend> chosen_backend(const SavedRun& saved, const CommonOptions& common, Output& output);
 
+/// What this machine offers to windows.
+std::shared_ptr<const Machine> this_machine();
+
 /// A session on --device with --threads, whose device is already resolved ("cpu" or "cuda"). Reports a missing GPU as
 /// every command does.
 SessionOptions session_options(const CommonOptions& common);

@@ -118,15 +118,25 @@ std::string siblings_key(const Recipe& recipe);
 /// Whether an assignment changes a setting of a layer, which can be done at any step.
 bool is_layer_setting(const std::string& assignment);
 
-struct Preset {
-  std::string name, title, about, text;  ///< text is the recipe's JSON
-  std::string task;                      ///< its kind
-  std::string picture;                   ///< JSON of its picture in the list of presets (assets/presets/README.md)
+struct PresetName {
+  std::string name, title, about, task;  ///< the kind of its task
+};
+struct Preset : PresetName {
+  std::string text, picture;  ///< JSON: the recipe, its picture in the list of presets (assets/presets/README.md)
 };
 /// The presets shipped with the program, in display order.
 const std::vector<Preset>& presets();
 /// Throws Error(usage) that lists the names.
 const Preset& find_preset(const std::string& name);
+/// Where the session of a machine can train, by names for the command `device`, and what it opens by name.
+struct Machine {
+  std::vector<std::pair<std::string, std::string>> devices;  ///< names and descriptions
+  std::vector<PresetName> presets;
+};
+/// With the presets of this program.
+inline std::shared_ptr<const Machine> machine_with(std::vector<std::pair<std::string, std::string>> devices) {
+  return std::make_shared<const Machine>(Machine{std::move(devices), {presets().begin(), presets().end()}});
+}
 /// Whether its model, or a part of it, has one of these traits.
 bool shows(const Preset& preset, LayerTraits any);
 /// The first preset that does; nullptr without one.

@@ -49,16 +49,6 @@ void FramedLine::send(std::string_view message) {
   outgoing_.append(packed, 0, sizeof size + size);
 }
 
-void FramedLine::wait_for(std::vector<pollfd>& waits) const {
-  waits.push_back({in_.get(), POLLIN, 0});
-  if (!is_idle()) waits.push_back({out_.get(), POLLOUT, 0});
-}
-
-void FramedLine::move() {
-  read_all();
-  write_all();
-}
-
 void FramedLine::read_all() {
   char piece[1 << 16];
   incoming_.erase(0, taken_);

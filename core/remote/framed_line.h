@@ -24,9 +24,15 @@ class FramedLine {
   /// Queues a message.
   void send(std::string_view message);
   /// Appends what this line waits for.
-  void wait_for(std::vector<pollfd>& waits) const;
+  void wait_for(std::vector<pollfd>& waits) const {
+    waits.push_back({in_.get(), POLLIN, 0});
+    if (!is_idle()) waits.push_back({out_.get(), POLLOUT, 0});
+  }
   /// Reads and writes what can be read and written at once.
-  void move();
+  void move() {
+    read_all();
+    write_all();
+  }
   /// The next whole message. Throws Error(bad_input) if the peer sends anything else.
   std::optional<std::string> receive();
 

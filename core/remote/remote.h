@@ -25,7 +25,8 @@ std::unique_ptr<ObservationSource> connect_to_remote(RemoteOptions options);
 struct ServerOptions {
   SessionOptions session;  ///< device and threads are those that the first window wants
   std::string version;     ///< the line of this program, which windows must share
-  bool (*is_over)();       ///< asked ten times a second
+  std::shared_ptr<const Machine> machine{};
+  bool (*is_over)();  ///< asked ten times a second
 };
 /// The session's end: serves the window on this pair of descriptors until its line ends.
 void serve_window(const ServerOptions& options, Descriptor in, Descriptor out);

@@ -44,12 +44,6 @@ std::pair<Descriptor, Descriptor> new_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-std::string command_names(const std::deque<Order>& orders) {
-  std::set<std::string> names;
-  for (const Order& order : orders) names.insert(order.command.name);
-  return joined(names, ", ");
-}
-
 /// The program that connects, with its pipes.
 class Connection {
  public:
@@ -138,9 +132,11 @@ class RemoteSession final : public ObservationSource {
   LineState line() const override {
     const std::lock_guard lock(mutex_);
     LineState now = state_;
-    if (!now.problem.empty() && !orders_.empty())
+    std::set<std::string> names;
+    for (const Order& order : orders_) names.insert(order.command.name);
+    if (!now.problem.empty() && !names.empty())
       now.problem +=
-          (is_refused_ ? " Perhaps not carried out: " : " Not carried out yet: ") + command_names(orders_) + ".";
+          (is_refused_ ? " Perhaps not carried out: " : " Not carried out yet: ") + joined(names, ", ") + ".";
     return now;
   }
   std::vector<std::string> paths(const std::string& beginning) override {
@@ -275,6 +271,7 @@ class RemoteSession final : public ObservationSource {
   void take(const Welcome& welcome) {
     is_welcome_ = true;
     const std::lock_guard lock(mutex_);
+    state_.machine = welcome.machine;
     if (welcome.is_new && revision_ > 0)
       state_.said =
           std::string("The session there had ended. A new one ") +

@@ -138,7 +138,7 @@ class SessionServer {
     pieces_.clear();
     sent_bytes_ = 0;
     traced_ = nullptr;
-    window.line.send(encode(Welcome{received_, orders_[hello.client], is_new_}, window.parts));
+    window.line.send(encode(Welcome{received_, orders_[hello.client], is_new_, options_.machine}, window.parts));
   }
 
   void open(const Hello& hello) {

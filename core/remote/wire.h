@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/engine/session/observation_source.h"
+#include "core/recipe/recipe.h"
 
 namespace afterglow {
 
@@ -47,6 +48,7 @@ struct Welcome {
   std::uint64_t received = 0;    ///< commands that it has from all windows
   std::uint64_t last_order = 0;  ///< the number of the last one from this window
   bool is_new = false;           ///< it began with this window's start
+  std::shared_ptr<const Machine> machine{};
 };
 struct Sight {
   std::uint64_t taken = 0;  ///< commands whose effects it shows

@@ -12,6 +12,7 @@
 #include "core/engine/session/session.h"
 #include "core/engine/training/saved/snapshot.h"
 #include "core/io/error.h"
+#include "core/io/named.h"
 #include "core/random/random.h"
 #include "core/recipe/interventions.h"
 #include "tests/app/program_test.h"
@@ -94,6 +95,9 @@ TEST_F(RemoteProgram, ShowsTheSameNumbersThroughAPipe) {
   const auto source = connect_to_remote(through("session"));
   expect_same(*watch(*source, is_finished), *local);
   EXPECT_EQ(source->line().host, "there");
+  ASSERT_TRUE(source->line().machine);
+  EXPECT_EQ(source->line().machine->devices.front().first, "cpu");
+  EXPECT_EQ(names_of(source->line().machine->presets, &PresetName::name), names_of(presets(), &Preset::name));
 }
 
 TEST_F(RemoteProgram, CommandsAndTheirUndoArrive) {

@@ -66,6 +66,21 @@ TEST_F(Picker, OpensAPresetByTypingAndEnter) {
   EXPECT_EQ(engine[0].value, R"({"preset":"mqar-deltanet"})"_json);
 }
 
+TEST_F(Picker, ListsThePresetsOfTheSessionsMachine) {
+  window.state.machine =
+      std::make_shared<const Machine>(Machine{{}, {{"far-away", "Far", "There alone.", "mqar"}, presets().front()}});
+  key("Ctrl+O");
+  std::vector<std::string> names;
+  for (const PickerEntry& entry : picker().entries) {
+    if (entry.section == PickerSection::models) names.push_back(entry.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"far-away", presets().front().name}));
+  type("far-aw");
+  key("Enter");
+  ASSERT_EQ(engine.size(), 1u);
+  EXPECT_EQ(engine[0].value, R"({"preset":"far-away"})"_json);
+}
+
 TEST_F(Picker, EscapeAndASecondCtrlOCloseIt) {
   for (const char* chord : {"Escape", "Ctrl+O"}) {
     key("Ctrl+O");

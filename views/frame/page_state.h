@@ -11,6 +11,7 @@
 #include "core/engine/observation/observation.h"
 #include "core/figure/canvas.h"
 #include "core/recipe/command.h"
+#include "core/recipe/recipe.h"
 #include "views/figures/plot_reading.h"
 #include "views/figures/selection.h"
 #include "views/frame/lesson_state.h"
@@ -276,6 +277,7 @@ struct PageState : PageView {
   CardState card;
   OpenedRun opened;
   ShownLine line;
+  std::shared_ptr<const Machine> machine = machine_with({});  ///< of the session
   ExportSaid export_said;
   AnalysisSet asked = 0;           ///< analyses that the last frame and its lesson need
   double column_scrolled_at = -1;  ///< when the wheel last scrolled the side column; seconds

@@ -99,8 +99,7 @@ struct PaletteLine {
 /// Lines that match the typed text, best first: every word must occur in name, title or meaning. Without a text only
 /// the commands. Behind the first one those of the paths that go on with a typed path; they have no name, and their
 /// value is the whole text.
-std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts = {},
-                                         const std::vector<std::string>& paths = {});
+std::vector<PaletteLine> palette_matches(std::string_view text, const PageState& state = {});
 /// The path that is being typed at the end of the text, behind "path="; nothing where none is.
 std::optional<std::string> typed_path(std::string_view text);
 /// The part of a typed command that the user replaces first: the value after the first "=", without its quotes.

@@ -129,16 +129,12 @@ PaletteLine ready_line(std::string name, const json& value, std::string title, s
   return {std::move(name), std::move(title), "", std::move(meaning), value.dump(), true};
 }
 
-/// All named things, each a command with its value: presets, panels, pages, themes, sizes.
+/// Named things of every machine, each a command with its value: lessons, panels, pages, themes, sizes.
 const std::vector<PaletteLine>& ready_lines() {
   static const std::vector<PaletteLine> lines = [] {
     std::vector<PaletteLine> made{{"probe_sequence", "Type a prompt", "",
                                    "The model reads your words, if its folder has a tokenizer.",
                                    R"({"text": "your words"})", false}};
-    for (const Preset& preset : presets()) {
-      made.push_back(ready_line("load", {{"preset", preset.name}}, "Open " + preset.name,
-                                preset.title + " · task " + preset.task));
-    }
     for (const ShippedLesson& shipped : shipped_lessons()) {
       const Lesson lesson = parse_lesson(shipped.text, shipped.name);
       const LessonLine* about = find_line(lesson.head, LessonWord::about);
@@ -164,8 +160,6 @@ const std::vector<PaletteLine>& ready_lines() {
   return lines;
 }
 
-void close(PageState& state) { state.palette = {}; }
-
 void put_text(PaletteState& palette, std::string text, const TextStretch& selected) {
   palette.text = std::move(text);
   palette.selected = selected;
@@ -174,14 +168,10 @@ void put_text(PaletteState& palette, std::string text, const TextStretch& select
   ++palette.generation;
 }
 
-std::vector<PaletteLine> matches_of(const PageState& state) {
-  return palette_matches(state.palette.text, state.layouts, state.palette.paths);
-}
-
 /// Runs the line, or puts its example into the field if it needs a value.
 void accept(PageState& state, CommandQueue& commands) {
   const Typed typed = typed_parts(state.palette.text);
-  const std::vector<PaletteLine> matches = matches_of(state);
+  const std::vector<PaletteLine> matches = palette_matches(state.palette.text, state);
   if (matches.empty()) return;
   const PaletteLine& line =
       matches[static_cast<std::size_t>(std::clamp(state.palette.chosen, 0, static_cast<int>(matches.size()) - 1))];
@@ -195,7 +185,7 @@ void accept(PageState& state, CommandQueue& commands) {
   const std::optional<json> value = line.is_ready ? example : typed_value(typed.value, example);
   if (!value) return;
   const Command command{line.name, *value};
-  close(state);
+  state.palette = {};
   commands.send(command);
 }
 
@@ -239,8 +229,7 @@ std::optional<std::string> typed_path(std::string_view text) {
   return text.find(is_quoted ? '"' : ' ') == text.npos ? std::optional<std::string>(text) : std::nullopt;
 }
 
-std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<std::string, Layout>& layouts,
-                                         const std::vector<std::string>& paths) {
+std::vector<PaletteLine> palette_matches(std::string_view text, const PageState& state) {
   std::vector<std::string> words;
   std::istringstream typed(lower_case(typed_parts(text).words));
   for (std::string word; typed >> word;) words.push_back(word);
@@ -260,8 +249,14 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
          std::string(spec.example), false});
   }
   if (!words.empty()) {
+    for (const PresetName& preset : state.machine->presets) {
+      add(ready_line("load", {{"preset", preset.name}}, "Open " + preset.name,
+                     preset.title + " · task " + preset.task));
+    }
+    for (const auto& [name, description] : state.machine->devices)
+      add(ready_line("device", {{"name", name}}, "Device: " + description, "Trains on it from this step on."));
     std::ranges::for_each(ready_lines(), add);
-    for (const auto& [name, layout] : layouts)
+    for (const auto& [name, layout] : state.layouts)
       add(ready_line("layout", {{"choose", name}}, "Layout " + name, "Opens a layout that you saved."));
   }
   std::stable_sort(scored.begin(), scored.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -271,7 +266,7 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
     list.push_back(std::move(line));
     if (!path || list.size() > 1) continue;
     const std::string before(text.substr(0, text.size() - path->size()));
-    for (const std::string& found : paths) {
+    for (const std::string& found : state.palette.paths) {
       if (found.starts_with(*path) && found != *path) list.push_back({"", found, "", "", before + found, false});
     }
   }
@@ -279,11 +274,11 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const std::map<s
 }
 
 void palette_key(PageState& state, CommandQueue& commands, ListKey key) {
-  const int last = static_cast<int>(matches_of(state).size()) - 1;
+  const int last = static_cast<int>(palette_matches(state.palette.text, state).size()) - 1;
   if (key == ListKey::up) state.palette.chosen = std::max(0, state.palette.chosen - 1);
   if (key == ListKey::down) state.palette.chosen = std::clamp(state.palette.chosen + 1, 0, std::max(0, last));
   if (key == ListKey::accept) accept(state, commands);
-  if (key == ListKey::leave) close(state);
+  if (key == ListKey::leave) state.palette = {};
 }
 
 void draw_palette(Frame& frame) {
@@ -292,7 +287,7 @@ void draw_palette(Frame& frame) {
   const Rect all = window_bounds();
   const Theme& theme = *frame.look.theme;
   const double width = std::min(frame.px(640), all.width - frame.px(32)), line = frame.px(32), head = frame.px(48);
-  const std::vector<PaletteLine> matches = matches_of(frame.state);
+  const std::vector<PaletteLine> matches = palette_matches(palette.text, frame.state);
   const std::size_t shown = std::min(matches.size(), shown_lines);
   const Rect box{(all.width - width) / 2, std::round(frame.px(72)), width,
                  head + static_cast<double>(std::max<std::size_t>(shown, 1)) * line + frame.px(10)};
@@ -324,7 +319,7 @@ void draw_palette(Frame& frame) {
     row_text(frame.look, canvas, {box.x + frame.px(20), box.y + head, width, line}, "No match.",
              {body_size, FontFace::regular, theme.faint, Anchor::start});
   }
-  if (ImGui::IsMouseClicked(0) && !box.contains(mouse_place())) close(frame.state);
+  if (ImGui::IsMouseClicked(0) && !box.contains(mouse_place())) palette = {};
   ImGui::End();
 }
 

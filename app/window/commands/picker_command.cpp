@@ -32,18 +32,19 @@ double slowness(const Observation& now) {
   return reference > 0 && now.steps_per_second > 0 ? 1 / (now.steps_per_second * reference) : 1;
 }
 
-PickerEntry entry_of(const Preset& preset, const Observation& now) {
+/// Size and time only of one that this program has, too.
+PickerEntry entry_of(const PresetName& preset, const Observation& now) {
+  const Preset* own = find_by(presets(), preset.name, &Preset::name);
   PickerEntry entry{.name = preset.name,
                     .sentence = preset.about.empty() ? preset.title : preset.about,
                     .words = preset.title + " " + preset.task,
-                    .picture = preset.picture,
+                    .picture = own ? own->picture : "",
                     .command = {"load", {{"preset", preset.name}}}};
-  if (preset.picture.empty()) return entry;
-  entry.size = grouped_number(json::parse(preset.picture).value("parameters", std::int64_t{0})) + " parameters";
-  const double steps = parse_recipe(preset.text, preset.name).training.steps;
+  if (!own || own->picture.empty()) return entry;
+  entry.size = grouped_number(json::parse(own->picture).value("parameters", std::int64_t{0})) + " parameters";
+  const double steps = parse_recipe(own->text, own->name).training.steps;
   const std::string device = now.device.starts_with("CPU") ? " on this CPU" : " here";
-  entry.time =
-      "about " + rough_duration_text(std::max(1.0, steps * reference_seconds(preset) * slowness(now))) + device;
+  entry.time = "about " + rough_duration_text(std::max(1.0, steps * reference_seconds(*own) * slowness(now))) + device;
   return entry;
 }
 
@@ -108,7 +109,7 @@ void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries
     entries.back().name = "Go on: " + run.label;
   }
   for (const std::string& recent : context.page.recent) {
-    const Preset* preset = find_by(presets(), recent, &Preset::name);
+    const PresetName* preset = find_by(context.page.machine->presets, recent, &PresetName::name);
     if (!preset && !context.page.line.text.empty()) continue;  // a file of this machine
     entries.push_back(preset ? entry_of(*preset, *context.observation) : entry_of_file(recent, PickerSection::recent));
     entries.back().section = PickerSection::recent;
@@ -166,7 +167,7 @@ void open_picker(CommandContext& context, const json& value) {
   opened.text = get_string(value, "text", "", "the command's value");
   opened.folder = get_string(value, "folder", context.actions.export_folder, "the command's value");
   if (has_folder) opened.section = PickerSection::files;
-  for (const Preset& preset : presets()) opened.entries.push_back(entry_of(preset, *context.observation));
+  for (const PresetName& one : page.machine->presets) opened.entries.push_back(entry_of(one, *context.observation));
   add_lessons(opened.entries);
   for (const Table& table : tables()) opened.entries.push_back(entry_of(table));
   add_recent(context, opened.entries);

@@ -79,8 +79,6 @@ void AnalysisScheduler::begin(AnalysisSet analyses) {
   }
 }
 
-AnalysisThrottle& AnalysisScheduler::of(Analysis analysis) { return throttles_[index_of(analysis)]; }
-
 /// The response to an edited intervention is computed whichever page the window shows.
 AnalysisSet AnalysisScheduler::wanted(const AnalysedRun& run) const {
   return run.inspection_has_interventions() ? requested_ | Analysis::inspected : requested_;

@@ -88,7 +88,7 @@ class AnalysisScheduler {
   void estimate(const AnalysedRun& run, bool running, AnalysisResults& results) const;
 
  private:
-  AnalysisThrottle& of(Analysis analysis);
+  AnalysisThrottle& of(Analysis analysis) { return throttles_[index_of(analysis)]; }
   AnalysisSet wanted(const AnalysedRun& run) const;
   bool is_to_be_measured(const AnalysisInfo& row, const AnalysedRun& run) const;
   bool is_slow(const AnalysisInfo& row, const AnalysedRun& run) const;

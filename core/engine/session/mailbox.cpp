@@ -6,27 +6,21 @@
 namespace afterglow {
 
 void Mailbox::send(Command command) {
-  {
-    const std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(command));
-  }
+  const std::lock_guard lock(mutex_);
+  inbox_.push_back(std::move(command));
   wake_.notify_all();
 }
 
 void Mailbox::request(AnalysisSet analyses) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (requested_ == analyses) return;
-    requested_ = analyses;
-  }
+  const std::lock_guard lock(mutex_);
+  if (requested_ == analyses) return;
+  requested_ = analyses;
   wake_.notify_all();
 }
 
 void Mailbox::close() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_closed_ = true;
-  }
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
   wake_.notify_all();
 }
 
@@ -34,13 +28,6 @@ std::shared_ptr<const Observation> Mailbox::take() {
   const std::lock_guard lock(slot_mutex_);
   is_taken_ = true;
   return slot_;
-}
-
-bool Mailbox::has_come() const { return is_closed_ || !inbox_.empty() || requested_ != delivered_; }
-
-bool Mailbox::has_mail() const {
-  const std::lock_guard lock(mutex_);
-  return has_come();
 }
 
 Mailbox::Delivery Mailbox::receive(std::chrono::milliseconds most) {

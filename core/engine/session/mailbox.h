@@ -45,12 +45,16 @@ class Mailbox {
   /// Worker: whether the window has taken the last observation.
   bool is_taken() const { return is_taken_; }
   /// Worker: whether `receive` would return something.
-  bool has_mail() const;
+  bool has_mail() const {
+    const std::lock_guard lock(mutex_);
+    return has_come();
+  }
   /// Worker: counts a trained step.
   void count_step() { ++trained_steps_; }
 
  private:
-  bool has_come() const;  // requires `mutex_`
+  // Requires `mutex_`.
+  bool has_come() const { return is_closed_ || !inbox_.empty() || requested_ != delivered_; }
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

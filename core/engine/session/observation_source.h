@@ -14,11 +14,12 @@ namespace afterglow {
 
 /// The line to a session elsewhere.
 struct LineState {
-  std::string host;             ///< "ann@gpu1"; empty: the session is in this process
-  double round_trip = 0;        ///< seconds; 0: not measured yet
-  double bytes_per_second = 0;  ///< received
-  std::string problem;          ///< what goes on while the line is lost; empty: it stands
-  std::string said;             ///< the newest note: what became of a snapshot that was saved here, or of the session
+  std::string host;                               ///< "ann@gpu1"; empty: the session is in this process
+  double round_trip = 0;                          ///< seconds; 0: not measured yet
+  double bytes_per_second = 0;                    ///< received
+  std::string problem;                            ///< what goes on while the line is lost; empty: it stands
+  std::shared_ptr<const struct Machine> machine;  ///< what it offers; null: the session is in this process
+  std::string said;  ///< the newest note: what became of a snapshot that was saved here, or of the session
 };
 
 class ObservationSource {

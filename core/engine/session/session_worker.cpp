@@ -62,7 +62,8 @@ bool SessionWorker::turn() {
   // At rest a piecewise analysis gets all the time, one piece per turn.
   if (has_pieces() && !scheduler_.is_steered(control_.running()))
     is_stale_ = scheduler_.advance_pieces(*run_) || is_stale_;
-  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) && (answers || is_due_to_publish()))
+  if (is_stale_ && (mailbox_->is_taken() || (is_new && !control_.running())) &&
+      (answers || publications_.is_due(seconds())))
     guarded([&] { analyse_and_publish(answers); });
   return true;
 }
@@ -288,7 +289,7 @@ void SessionWorker::train_while_waiting() {
   if (run_->is_under_way()) {
     if (!run_->is_step_done()) return;
     end_overlapped_step();
-    if (mailbox_->is_taken() && is_due_to_publish()) {
+    if (mailbox_->is_taken() && publications_.is_due(seconds())) {
       publications_.count(seconds(), options_.publish_hz);
       publish();
     }
@@ -412,8 +413,6 @@ void SessionWorker::analyse_and_publish(bool answers) {
   const bool is_repeated = events_.size() > 1 && events_.back().text == events_[events_.size() - 2].text;
   if (has_failed && is_repeated) is_stale_ = false;
 }
-
-bool SessionWorker::is_due_to_publish() const { return publications_.is_due(seconds()); }
 
 void SessionWorker::publish() {
   if (run_ && control_.running()) control_.measure_speed(run_->step(), seconds());

@@ -96,7 +96,6 @@ class SessionWorker {
   void analyse_afresh();
   /// `answers`: only with what shows the effect of a command.
   void analyse_and_publish(bool answers);
-  bool is_due_to_publish() const;
   void publish();
   std::shared_ptr<const Observation> observation() const;
 

@@ -24,7 +24,8 @@ class Served {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     line_.emplace(Descriptor(ends[0]), Descriptor(::dup(ends[0])));
     thread_ = std::thread([end = ends[1]] {
-      ServerOptions options{.session = {}, .version = "test", .is_over = [] { return false; }};
+      const auto machine = machine_with({{"cpu", "CPU, 2 threads"}, {"cuda", "NVIDIA H200"}});
+      ServerOptions options{.session = {}, .version = "test", .machine = machine, .is_over = [] { return false; }};
       serve_window(options, Descriptor(end), Descriptor(::dup(end)));
     });
   }
@@ -62,6 +63,16 @@ Hello greeting() {
   hello.device = "cpu";
   hello.threads = 1;
   return hello;
+}
+
+TEST(SessionServer, NamesTheDevicesAndPresetsOfItsMachine) {
+  Served session;
+  session.send(greeting());
+  const auto welcome = session.next<Welcome>();
+  ASSERT_TRUE(welcome && welcome->machine);
+  EXPECT_EQ(welcome->machine->devices.back().second, "NVIDIA H200");
+  ASSERT_EQ(welcome->machine->presets.size(), presets().size());
+  EXPECT_EQ(welcome->machine->presets.back().title, presets().back().title);
 }
 
 /// The wish for the next observation may be half a round trip away; of those before the window knows nothing yet.

@@ -223,6 +223,16 @@ TEST(Palette, FindsByNameTitleAndMeaning) {
     EXPECT_EQ(palette_matches(typed).at(0).name, "step") << "the value is not searched for";
 }
 
+TEST(Palette, NamesWhatTheSessionsMachineHas) {
+  PageState state;
+  EXPECT_EQ(palette_matches("open mqar-gla", state).at(0).value, R"({"preset":"mqar-gla"})");
+  state.machine =
+      std::make_shared<const Machine>(Machine{{{"cuda", "NVIDIA H200"}}, {{"far-away", "Far", "", "mqar"}}});
+  EXPECT_EQ(palette_matches("device h200", state).at(0).value, R"({"name":"cuda"})");
+  EXPECT_EQ(palette_matches("open far-away", state).at(0).value, R"({"preset":"far-away"})");
+  EXPECT_TRUE(palette_matches("open mqar-gla", state).empty());
+}
+
 TEST(Palette, RunsCommandsAndAsksForValues) {
   PageState state;
   CommandQueue commands;
