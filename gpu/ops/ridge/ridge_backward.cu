@@ -203,8 +203,9 @@ struct GroupReverse {
   }
 };
 
+// Shared memory has room for two blocks of the largest matrices; registers for three would spill.
 template <int W, bool exact>
-__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(3))
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(W < 4 ? 3 : 2))
     group_backward_kernel(RidgeShape s, RidgePointers in, const float* dy, RidgeWorkspace work, RidgeSinks out,
                           unsigned* ticket) {
   wait_for_previous_kernel();
