@@ -11,10 +11,6 @@ using namespace device;
 
 namespace {
 
-void number_tokens(const CudaBackend& backend, unsigned vocab, unsigned* tokens) {
-  map(backend, "rank_logits", vocab, [=] __device__(unsigned i) { tokens[i] = i; });
-}
-
 /// Larger for a larger logit, of equal ones for the smaller token; largest for NaN.
 __device__ unsigned long long rank_of(float logit, unsigned token) {
   const unsigned bits = __float_as_uint(logit + 0.0f);  // of -0, too, those of 0
@@ -85,7 +81,7 @@ void CudaBackend::rank_logits(const Tensor& logits, double temperature, const Te
   const std::size_t row = (std::size_t{vocab} + 63) / 64 * 64;
   float* const sorted = scratch(3 * row + bytes / sizeof(float) + 1);
   auto *numbered = reinterpret_cast<unsigned*>(sorted + row), *tokens = numbered + row;
-  number_tokens(*this, vocab, numbered);
+  map(*this, "rank_logits", vocab, [=] __device__(unsigned i) { numbered[i] = i; });
   sort(tokens + row, sorted, numbered, tokens);
   launch(*this, "rank_logits", put_ranking_kernel, 1, max_threads, sorted, tokens, vocab, temperature,
          unsigned(ranked.elements() / 2), ranked.as<double>());

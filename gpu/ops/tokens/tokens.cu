@@ -32,11 +32,6 @@ constexpr unsigned scanned = 128;       // tokens that a warp compares at a time
 constexpr unsigned max_hits = 16;       // rows whose loads are in flight
 constexpr unsigned large_table = 4096;  // words: most of them do not occur in a batch
 
-void note_tokens(const CudaBackend& backend, const int* tokens, std::int64_t count, unsigned* occurring) {
-  map(backend, "embedding_backward", count,
-      [=] __device__(unsigned i) { atomicOr(occurring + tokens[i] / 32, 1u << (tokens[i] % 32)); });
-}
-
 // A block owns one row of the table. Each warp compares every eighth piece of the tokens, lists the positions of its
 // token in order and adds their gradients in that order; the sums of the warps are added in order. `together`: columns
 // of a lane, a warp's width apart. `occurring`: a bit for each word, or null.
@@ -313,7 +308,9 @@ void CudaBackend::embedding_backward(const Tensor& tokens, const Tensor& dy, con
     const std::size_t bits = blocks_for(words, 32);
     occurring = reinterpret_cast<unsigned*>(scratch(bits));
     check_cuda(cudaMemsetAsync(occurring, 0, bits * sizeof(unsigned), stream()), "clearing the words that occur");
-    note_tokens(*this, tokens.as<int>(), count, occurring);
+    map(*this, "embedding_backward", count, [occurring, token = tokens.as<int>()] __device__(unsigned i) {
+      atomicOr(occurring + token[i] / 32, 1u << (token[i] % 32));
+    });
   }
   const auto kernel = dtable.tensor.columns() <= 128 ? embedding_backward_kernel<4> : embedding_backward_kernel<16>;
   launch(*this, "embedding_backward", kernel, words, threads, tokens.as<int>(), rows_of(dy), count, occurring,
