@@ -11,6 +11,7 @@
 #include "core/analysis/influence/state_slopes.h"
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
 #include "core/layers/captured_layer.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
@@ -156,12 +157,8 @@ class Mamba2 final : public Layer {
   std::vector<SourceForcing> forcing(const CapturedLayer& captured, std::span<const int> sources) const {
     if (config_.norm_before_gate || !config_.scales.empty()) return {};
     const Host host(*this, captured);
-    std::vector<SourceForcing> all;
-    for (const int source : sources) {
-      if (!host.fits()) return {};
-      all.push_back(host.of(source));
-    }
-    return all;
+    if (!host.fits()) return {};
+    return mapped(sources, [&](int source) { return host.of(source); });
   }
 
  private:

@@ -114,8 +114,8 @@ SkaConfig::SkaConfig(const nlohmann::json& config) : JsonFields(config, "ska") {
 
 Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
     : config_(config),
-      k_proj_(parameters.add("k_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
-      q_proj_(parameters.add("q_proj.weight", {config.heads * config.rank, config.width}, orthogonal())),
+      k_proj_(parameters.add("k_proj.weight", {config.heads * config.projected(), config.width}, orthogonal())),
+      q_proj_(parameters.add("q_proj.weight", {config.heads * config.projected(), config.width}, orthogonal())),
       v_proj_(parameters.add("v_proj.weight", {config.heads * config.value_width, config.width}, fan_in_uniform())),
       o_proj_(parameters.add("o_proj.weight", {config.width, config.heads * config.value_width},
                              config.has_layer_scale ? normal(0.02) : zeros())),
@@ -160,8 +160,10 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored, const Tensor& h
     return tape.reshape(map, {x.shape()[0], x.shape()[1], config_.heads, width});
   };
   RidgeVars vars;
-  vars.z = heads(flat[0], config_.rank);
-  vars.q = heads(flat[1], config_.rank);
+  vars.z = heads(flat[0], config_.projected());
+  vars.q = heads(flat[1], config_.projected());
+  for (Var* keys : {&vars.z, &vars.q})
+    if (config_.lifts_keys) *keys = pair_squares(tape, *keys, {.invariant = true});
   vars.v = heads(flat[2], config_.value_width);
   weight(tape, x, vars);
   vars.eta = tape.parameter(eta_);
@@ -170,9 +172,7 @@ RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored, const Tensor& h
     vars.eta = shifted(tape, scale(tape, unary(tape, Unary::sigmoid, vars.eta), high - low), low);
   }
   vars.gamma_raw = tape.parameter(gamma_raw_);
-  tape.hook("keys", vars.z);
-  tape.hook("queries", vars.q);
-  tape.hook("values", vars.v);
+  hook_reading(tape, vars.q, vars.z, vars.v);
   if (tape.wants("gamma")) {
     std::vector<double> gamma = to_host(tape, vars.gamma_raw);
     for (double& one : gamma) one = config_.core.gamma.at(one);

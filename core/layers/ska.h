@@ -34,6 +34,8 @@ struct SkaConfig : JsonFields {
   bool lags_values = false;  ///< values "lagged": C = sum v_t z_{t-1}^T, with the value behind each counted key
   /// Taps of a causal convolution of each channel of v (G.1: 4); 0: none.
   std::int64_t value_taps = integer("value_conv", 0, 0, 64);
+  /// Keys and queries are |.|^2 of r pairs of projected numbers, which no rotation of a pair changes (Echo, eq. 28).
+  bool lifts_keys = flag("invariant_lift", false);
   bool norms_tokens = false;           ///< norm_scope "token": each key and query by its own length (Echo, remark 5)
   double clip = 0;                     ///< norm_scope "clip": c, to which longer keys and queries are cut; 0: none
   bool is_gated = is_sigmoid("gate");  ///< sigma(w_h x_t) times the output of head h (Echo 6.1)
@@ -46,8 +48,9 @@ struct SkaConfig : JsonFields {
 
   /// Whether a token reads the sums of the tokens in front of it, exactly: chunk 1. `step` then reads before it writes.
   bool excludes_itself() const { return core.mode == RidgeConfig::Mode::chunk && core.chunk == 1; }
-  /// Whether a key is divided, cut or weighted by what its own token says or by its role.
-  bool changes_keys() const { return norms_tokens || clip > 0 || write_gate || soft_mask; }
+  /// Whether a key is squared, divided, cut or weighted by what its own token says or by its role.
+  bool changes_keys() const { return lifts_keys || norms_tokens || clip > 0 || write_gate || soft_mask; }
+  std::int64_t projected() const { return lifts_keys ? 2 * rank : rank; }  ///< numbers of a projected key
 
  private:
   bool is_sigmoid(const char* gate) { return word(gate, {"none", "sigmoid"}, "none") == "sigmoid"; }
@@ -67,7 +70,7 @@ class Ska final : public Layer {
   bool is_causal() const override;
   bool reads_later_tokens() const override;
   bool projects_once() const override {
-    return !config_.is_gated && !config_.write_gate && config_.value_taps == 0 &&
+    return !config_.is_gated && !config_.write_gate && !config_.lifts_keys && config_.value_taps == 0 &&
            config_.heads * config_.rank % 8 == 0 && config_.heads * config_.value_width % 8 == 0;
   }
   const Parameter& q_proj() const { return q_proj_; }  ///< [H r, d]

@@ -200,15 +200,16 @@ double head_query_bound(const ReadHead& head, const RidgeConfig& core) {
 
 ReadBound query_bound(const CapturedLayer& layer) {
   const Ska& ska = layer.as<Ska>();
-  // J.4 does not cover queries that are divided or cut by their own length, or gated by themselves.
-  if (ska.config().norms_tokens || ska.config().clip > 0 || ska.config().has_read_gate)
+  const SkaConfig& config = ska.config();
+  // J.4 does not cover queries that are squared, divided or cut by their own length, or gated by themselves.
+  if (config.lifts_keys || config.norms_tokens || config.clip > 0 || config.has_read_gate)
     return [] { return std::nan(""); };
   std::vector<ReadHead> heads;
   for (int head = 0; head < layer.heads(); ++head)
     heads.push_back({learned_head(layer, head), layer.block("G", head), layer.block("M", head), layer.block("Cv", head),
                      layer.block("m", head), layer.block("sigma", head), layer.block("jitter", head)});
-  return [heads = std::move(heads), core = ska.config().core, output = layer.read.download(ska.o_proj().value),
-          query = layer.read.download(ska.q_proj().value), d = static_cast<int>(ska.config().width)] {
+  return [heads = std::move(heads), core = config.core, output = layer.read.download(ska.o_proj().value),
+          query = layer.read.download(ska.q_proj().value), d = static_cast<int>(config.width)] {
     std::vector<double> bounds;
     for (const ReadHead& head : heads) bounds.push_back(head_query_bound(head, core));
     return query_path_bound(output, query, d, bounds);

@@ -442,19 +442,43 @@ TEST_F(SkaOptions, OneStepOfTheOperatorIsTheShiftByOneToken) {
   expect_near(answer(stepped, {}, own_values).y, want, 1e-5);
 }
 
-// The gradients of new parameters, and those through shifted values, against differences along one direction.
-TEST_F(SkaOptions, GradientsThroughLaggedAndConvolvedValuesAreSlopes) {
-  const nlohmann::json config{{"values", "lagged"}, {"value_conv", 4}, {"norm_scope", "prefix"}};
-  const auto loss = [&](const char* name, double value) {
+TEST_F(SkaOptions, TurningPairsOfLiftedKeysChangesNothing) {
+  const nlohmann::json lifted{{"invariant_lift", true}, {"norm_scope", "prefix"}};
+  const auto turn = [&](ParameterStore& store) {
+    for (const char* name : {"k_proj.weight", "q_proj.weight"}) {
+      Values rows = store.download(store.find(name)->value);
+      ASSERT_EQ(rows.size(), std::size_t{2 * 10 * 12}) << "two numbers for each of the five of a key";
+      for (std::size_t i = 0; i < rows.size(); i += 24) {
+        for (std::size_t k = i; k < i + 12; ++k) {
+          const double a = rows[k], b = rows[k + 12];
+          rows[k] = std::cos(0.7) * a - std::sin(0.7) * b;
+          rows[k + 12] = std::sin(0.7) * a + std::cos(0.7) * b;
+        }
+      }
+      store.upload(*store.find(name), rows);
+    }
+  };
+  expect_near(answer(lifted, {}, turn).y, answer(lifted).y, 1e-10);
+}
+
+// The gradients of new parameters, and those through shifted values and lifted keys, against differences along one
+// direction.
+TEST_F(SkaOptions, GradientsThroughValuesAndLiftedKeysAreSlopes) {
+  const nlohmann::json values{{"values", "lagged"}, {"value_conv", 4}, {"norm_scope", "prefix"}};
+  const nlohmann::json lifted{{"invariant_lift", true}, {"norm_scope", "prefix"}};
+  const auto loss = [&](const nlohmann::json& config, const char* name, double value) {
     double sum = 0;
     for (const double y : answer(config, {{name, value}}).y) sum += y * y / 2;
     return sum;
   };
-  for (const char* name : {"v_conv.weight", "v_proj.weight"}) {
+  for (const auto& [config, name] : {std::pair(values, "v_conv.weight"),
+                                     {values, "v_proj.weight"},
+                                     {lifted, "k_proj.weight"},
+                                     {lifted, "q_proj.weight"}}) {
     constexpr double at = 0.3, step = 1e-5;
     const Values slopes = answer(config, {{name, at}}).gradients.at(name);
     const double along = std::accumulate(slopes.begin(), slopes.end(), 0.0),
-                 difference = (loss(name, at + step) - loss(name, at - step)) / (2 * step);
+                 difference = (loss(config, name, at + step) - loss(config, name, at - step)) / (2 * step);
     EXPECT_NEAR(along / difference, 1, 1e-6) << name;
   }
 }
