@@ -63,8 +63,9 @@ __device__ __forceinline__ void fence_async_proxy() {
       "+f"(s[21][0]), "+f"(s[21][1]), "+f"(s[21][2]), "+f"(s[21][3]), "+f"(s[22][0]), "+f"(s[22][1]), "+f"(s[22][2]), \
       "+f"(s[22][3]), "+f"(s[23][0]), "+f"(s[23][1]), "+f"(s[23][2]), "+f"(s[23][3])
 
-#define AFTERGLOW_HELD_LEFT \
-  "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(int(add)), "n"(transposed ? 1 : 0)
+#define AFTERGLOW_HELD_LEFT                                                                                   \
+  "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(int(add)), "n"(transposed ? 1 : 0), \
+      "C"(Type::name)
 #define AFTERGLOW_BOTH_SHARED \
   "l"(left), "l"(right), "r"(int(add)), "n"(left_transposed ? 1 : 0), "n"(right_transposed ? 1 : 0), "C"(Type::name)
 
@@ -80,7 +81,7 @@ __device__ __forceinline__ void multiply(float (&s)[count][4], const std::uint32
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.%39.%39 {" AFTERGLOW_REGISTERS_32
         "}, {%32,%33,%34,%35}, %36, add, 1, 1, %38;}\n"
         : AFTERGLOW_SUMS_32
-        : AFTERGLOW_HELD_LEFT, "C"(Type::name));
+        : AFTERGLOW_HELD_LEFT);
   } else {
     static_assert(count == 16);
     asm volatile(
@@ -89,21 +90,8 @@ __device__ __forceinline__ void multiply(float (&s)[count][4], const std::uint32
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.%71.%71 {" AFTERGLOW_REGISTERS_64
         "}, {%64,%65,%66,%67}, %68, add, 1, 1, %70;}\n"
         : AFTERGLOW_SUMS_64
-        : AFTERGLOW_HELD_LEFT, "C"(Type::name));
+        : AFTERGLOW_HELD_LEFT);
   }
-}
-/// multiply<transposed, HalfOperands> for 64 columns as a statement of its own: with the type as an operand ptxas
-/// allocates the registers of the SKA core's token kernel differently.
-template <bool transposed>
-__device__ __forceinline__ void multiply_halves(float (&s)[8][4], const std::uint32_t (&left)[4], Operand right,
-                                                bool add) {
-  asm volatile(
-      "{.reg .pred add;\n"
-      "setp.ne.b32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" AFTERGLOW_REGISTERS_32
-      "}, {%32,%33,%34,%35}, %36, add, 1, 1, %38;}\n"
-      : AFTERGLOW_SUMS_32
-      : AFTERGLOW_HELD_LEFT);
 }
 
 /// The same with both operands in shared memory, for 64, 128 or 192 columns.

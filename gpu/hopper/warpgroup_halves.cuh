@@ -100,10 +100,10 @@ __device__ __forceinline__ void begin_multiply(float (&sums)[8][4], const HalfRo
   unrolled<4>([&](int k) {
     const Operand b = right.big_part<right_by_columns>(k);
     if constexpr (exact) {
-      multiply_halves<right_by_columns>(sums, left.rest[k], b, k > 0);
-      multiply_halves<right_by_columns>(sums, left.big[k], right.rest_part<right_by_columns>(k), true);
+      multiply<right_by_columns, HalfOperands>(sums, left.rest[k], b, k > 0);
+      multiply<right_by_columns, HalfOperands>(sums, left.big[k], right.rest_part<right_by_columns>(k), true);
     }
-    multiply_halves<right_by_columns>(sums, left.big[k], b, exact || k > 0);
+    multiply<right_by_columns, HalfOperands>(sums, left.big[k], b, exact || k > 0);
   });
   end_group();
 }
