@@ -400,6 +400,26 @@ TEST_F(Workflow, EveryClickOfABurstCountsAtItsPlace) {
   EXPECT_TRUE(wait_until(20, [&] { return step() == before + 6; })) << step() - before << " of 6 clicks counted";
 }
 
+TEST_F(Workflow, AKeySpeaksOfWhatWasUnderThePointer) {
+  const fs::path file = home / "status.json";
+  std::ofstream(home / "script.json") << nlohmann::json{
+      {"commands", {{{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}}}}};
+  RunningProgram program(
+      *display, home,
+      {program_file().string(), "--preset", "few-modes", "--script", "script.json", "--size", "1280x720"});
+  focus();
+  const auto enlarged = [&] {
+    const auto status = nlohmann::json::parse(std::ifstream(file), nullptr, false);
+    return status.is_object() ? status["page"].value("maximised", "") : "not read";
+  };
+  const auto at = [&](const char* place) { return " mousemove --window " + window + " " + place; };
+  ASSERT_TRUE(wait_until(30, [&] { return enlarged().empty(); })) << output();
+  sleep_seconds(3);
+  // The pointer goes on before the program has read the key.
+  display->xdotool(at("1100 230") + " key Return" + at("500 400"));
+  EXPECT_TRUE(wait_until(20, [&] { return enlarged() == "training"; })) << enlarged();
+}
+
 TEST_F(Workflow, WithoutADisplayItSaysSo) {
   fs::create_directories(home);
   const std::string command = "cd '" + home.string() + "' && env -u WAYLAND_DISPLAY -u DISPLAY HOME='" + home.string() +

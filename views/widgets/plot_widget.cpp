@@ -185,7 +185,8 @@ void draw_measurements(const Frame& frame, const Figure& figure, const FigureVie
   const std::vector<ReadingLine> measured = measurement_lines(figure, view);
   const PageState& page = frame.state;  // sheets are above the plots
   if (measured.empty() || page.help_is_open || page.palette.is_open || page.picker.is_open) return;
-  const Rect corner = free_place(figure, geometry, reading_size(frame, measured), frame.px(8));
+  Rect corner = free_place(figure, geometry, reading_size(frame, measured), frame.px(8));
+  corner.x = std::min(corner.x, window_bounds().right() - corner.width - frame.px(4));
   reading_box_at(frame, corner, measured);
   frame.state.pointer.measured.push_back(corner);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <new>
@@ -72,7 +73,10 @@ struct GlWindow::Callbacks {
     const Chord chord = chord_of_key(code, scancode, mods);
     if (!chord.key.empty()) self(window).on_key(chord);
   }
-  static void queue(GLFWwindow* window, const Input& input) {
+  static void queue(GLFWwindow* window, Input input) {
+    double x = 0, y = 0;
+    glfwGetCursorPos(window, &x, &y);
+    input.x = static_cast<float>(x), input.y = static_cast<float>(y);
     self(window).waiting_.push_back(input);
     self(window).had_input_ = true;
   }
@@ -84,9 +88,7 @@ struct GlWindow::Callbacks {
     queue(window, {Input::Kind::letter, static_cast<int>(code)});
   }
   static void button(GLFWwindow* window, int code, int action, int mods) {
-    double x = 0, y = 0;
-    glfwGetCursorPos(window, &x, &y);
-    queue(window, {Input::Kind::button, code, 0, action, mods, static_cast<float>(x), static_cast<float>(y)});
+    queue(window, {Input::Kind::button, code, 0, action, mods});
   }
   static void drop(GLFWwindow* window, int count, const char** paths) {
     self(window).had_input_ = true;
@@ -189,6 +191,14 @@ void GlWindow::give_input() {
       was_text_ = true, settles_ = 2;
     }
     if (is_letter || (types && is_read)) continue;
+    const ImVec2 seen = ImGui::GetIO().MousePos;
+    const bool is_elsewhere = std::abs(seen.x - now.x) >= 1 || std::abs(seen.y - now.y) >= 1;
+    if (is_key && now.action == GLFW_PRESS && is_elsewhere && !now.is_seen) {
+      // A key speaks of what is under the pointer: a frame with the pointer at the key's place comes first.
+      waiting_.front().is_seen = true;
+      pressed_ = now;
+      break;
+    }
     if (!given.insert(now.kind == Input::Kind::button ? mouse : now.code).second) break;
     if (acts) was_text_ = false, settles_ = 2;
     give(now);
@@ -200,11 +210,11 @@ void GlWindow::give_input() {
 
 void GlWindow::give(const Input& now) {
   const bool is_down = now.action != GLFW_RELEASE;
+  pressed_ = now;
   if (now.kind == Input::Kind::key) {
     is_down ? void(down_.insert(now.code)) : void(down_.erase(now.code));
     return ImGui_ImplGlfw_KeyCallback(window_, now.code, now.scancode, now.action, now.mods);
   }
-  pressed_ = now;
   put_mouse(ImGui::GetIO(), now.x, now.y);
   ImGui_ImplGlfw_MouseButtonCallback(window_, now.code, now.action, now.mods);
   if (now.code < std::ssize(is_held_)) is_held_[now.code] = is_down;

@@ -56,11 +56,12 @@ class GlWindow : Immovable {
 
  private:
   struct Callbacks;
-  /// A key, a button at its place, or a letter.
+  /// A key, a button or a letter, and where the pointer was.
   struct Input {
     enum class Kind { key, button, letter } kind;
     int code, scancode = 0, action = 0, mods = 0;
     float x = 0, y = 0;
+    bool is_seen = false;  ///< a frame was drawn with the pointer there
     /// Whether a text field reads it: a letter, or the key that makes one.
     bool types() const;
   };
@@ -73,7 +74,7 @@ class GlWindow : Immovable {
   std::set<int> down_;              ///< keys, as given
   bool was_text_ = false;           ///< the last one given went into a text field
   int settles_ = 0, waits_ = 0;     ///< frames until it has acted; frames that letters have waited for their field
-  std::optional<Input> pressed_;    ///< of the mouse's event in this frame
+  std::optional<Input> pressed_;    ///< the event whose place the pointer has in this frame
   bool is_held_[3] = {};            ///< buttons, as given
   int restored_[4] = {0, 0, 0, 0};  ///< position and size before full screen
 };
