@@ -204,12 +204,9 @@ void list_solvers(const Observation& o, std::vector<NamedNumber>& numbers) {
   if (o.solvers->made) list_problem(*o.solvers->made, Names(numbers).in("made"));
 }
 
-std::string_view word_of(InfluenceLaw law) {
-  return law == InfluenceLaw::power ? "power" : law == InfluenceLaw::exponential ? "exponential" : "none";
-}
-
 void list_tail(const InfluenceTail& tail, const Names& names) {
-  names.add("law", word_of(tail.fit.law));
+  const InfluenceLaw law = tail.fit.law;
+  names.add("law", law == InfluenceLaw::power ? "power" : law == InfluenceLaw::exponential ? "exponential" : "none");
   names.add("slope", tail.fit.power.slope);
   names.add("rate", -tail.fit.exponential.slope);
   names.add("half_life", tail.fit.half_life);

@@ -158,12 +158,6 @@ Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen
   return figure;
 }
 
-/// The number of tokens for which m was still their longest key, as E.1 assumes.
-std::size_t bounded_tokens(const Trace& trace) {
-  const std::size_t all = trace.steps.size();
-  return trace.scale_kept_behind < 0 ? all : std::min(all, static_cast<std::size_t>(trace.scale_kept_behind) + 1);
-}
-
 /// One of the sizes of the chosen head's G, token by token.
 Line size_line(const ChosenGram& chosen, const Trace& trace, const char* name, double GramSize::*member, Ink ink) {
   std::vector<double> tokens, sizes;
@@ -184,8 +178,10 @@ Figure size_figure(const Observation& observation, const ChosenGram& chosen) {
   figure.series.emplace_back(size_line(chosen, trace, "tr G", &GramSize::trace, 0));
   figure.series.emplace_back(size_line(chosen, trace, "|G|_F", &GramSize::frobenius, 1));
   figure.series.emplace_back(size_line(chosen, trace, "λ_max(G)", &GramSize::largest, 2));
-  figure.series.emplace_back(
-      counted_line("bound E.1", counted(bounded_tokens(trace), 1), 0, Role::warning, Dash::dashed, 1.5));
+  // E.1 assumes that m is still the longest key.
+  const std::size_t all = trace.steps.size(), kept = static_cast<std::size_t>(trace.scale_kept_behind + 1),
+                    bounded = kept == 0 ? all : std::min(all, kept);
+  figure.series.emplace_back(counted_line("bound E.1", counted(bounded, 1), 0, Role::warning, Dash::dashed, 1.5));
   return figure;
 }
 

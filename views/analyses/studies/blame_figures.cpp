@@ -12,14 +12,11 @@ namespace {
 
 constexpr std::string_view batch_prefix = "batch ";
 
-/// For loss and accuracy one direction is better; for other numbers neither.
-double worse_direction(const RunMetric& metric, std::size_t index) {
-  if (index == 0) return 1;
-  return metric.is_share && metric.name != "diverged" ? -1 : 0;
-}
-
 Ink ink_of(const BlameView& view, double change) {
-  const double harm = change * worse_direction(view.metrics[view.shown], view.shown);
+  const RunMetric& metric = view.metrics[view.shown];
+  const bool is_accuracy = metric.is_share && metric.name != "diverged";
+  // For loss and accuracy one direction is better; for other numbers neither.
+  const double harm = view.shown == 0 ? change : is_accuracy ? -change : 0;
   return harm > 0 ? Ink(Role::accent) : harm < 0 ? Ink(Role::failure) : Ink(Role::dim);
 }
 

@@ -38,11 +38,6 @@ PatchMeasurement::PatchMeasurement(const nlohmann::json& model, Trainer& trainer
       slopes_(copy_.model(), tape_, trainer.dtype()),
       paths_(copy_.model(), tape_, trainer.dtype(), places_) {}
 
-bool PatchMeasurement::is_mixer(std::size_t branch) const {
-  const auto& branches = copy_.model().branches();
-  return branch < branches.size() && mixes_tokens(branches[branch].layer->kind());
-}
-
 int PatchMeasurement::layer_of(std::size_t branch) const {
   const auto& parts = copy_.trainer().parts();
   const auto found = std::ranges::find(parts, static_cast<int>(branch), &ModelPart::branch) - parts.begin();
@@ -69,14 +64,16 @@ std::vector<int> PatchMeasurement::heads_of(std::size_t branch, bool has_heads) 
 
 void PatchMeasurement::add_place_rows() {
   place_rows_.clear();
+  const auto& branches = copy_.model().branches();
   std::string block;
   for (std::size_t p = 0; p < places_.places().size(); ++p) {
     const HookValues& place = places_.places()[p];
     const std::string last = place.name.substr(place.name.rfind('.') + 1);
-    const bool is_stream = last == "stream", is_behind = place.branch == copy_.model().branches().size();
+    const bool is_stream = last == "stream", is_behind = place.branch == branches.size();
     const std::string own_block = place.name.substr(0, place.name.find('.', place.name.find('.') + 1));
-    const std::string hook = is_behind ? "blocks." + block.substr(block.find('.') + 1) + ".hook_resid_post"
-                                       : hook_name(place.name, is_mixer(place.branch), own_block != block);
+    const std::string hook =
+        is_behind ? "blocks." + block.substr(block.find('.') + 1) + ".hook_resid_post"
+                  : hook_name(place.name, mixes_tokens(branches[place.branch].layer->kind()), own_block != block);
     if (!is_stream) block = own_block;
     for (const int head : heads_of(place.branch, place.heads > 1)) {
       place_rows_.push_back({p, 0, false, head});

@@ -68,7 +68,6 @@ class PatchMeasurement : public CopyMeasurement<PatchView> {
   void add_memory_rows();
   void add_row(std::size_t branch, int head, const std::string& place, PatchGroup group, const std::string& hook);
   std::vector<int> heads_of(std::size_t branch, bool has_heads) const;
-  bool is_mixer(std::size_t branch) const;
   int layer_of(std::size_t branch) const;
   void attribute();
   double promise(std::size_t row, int token) const;
