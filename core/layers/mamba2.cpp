@@ -158,7 +158,7 @@ class Mamba2 final : public Layer {
     if (config_.norm_before_gate || !config_.scales.empty()) return {};
     const Host host(*this, captured);
     if (!host.fits()) return {};
-    return mapped(sources, [&](int source) { return host.of(source); });
+    return afterglow::mapped(sources, [&](int source) { return host.of(source); });
   }
 
  private:
