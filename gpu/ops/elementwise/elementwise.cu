@@ -169,17 +169,6 @@ void put_unary_slopes(const CudaBackend& backend, Unary kind, const Tensor& x, c
 }
 
 template <class T>
-void put_sizes(const CudaBackend& backend, const StepSize<T>& size, const Tensor& y) {
-  const auto to = rows_of(y);
-  map(backend, "softplus_bias", y.elements(), [=] __device__(unsigned i) { to[i] = size(i); });
-}
-
-template <class T>
-void put_slopes(const CudaBackend& backend, std::int64_t count, const StepSlope<T>& slope, const SinkOf<T>& to) {
-  map(backend, "softplus_bias_backward", count, [=] __device__(unsigned i) { slope.put(i, to); });
-}
-
-template <class T>
 void fill_with(const CudaBackend& backend, const Tensor& x, double value) {
   const auto to = rows_of<T>(x);
   map(backend, "fill", x.elements(), [to, value = static_cast<T>(value)] __device__(unsigned i) { to[i] = value; });
@@ -305,7 +294,9 @@ void CudaBackend::silu_multiply_backward(const Tensor& a, const Tensor& b, const
 }
 
 void CudaBackend::softplus_bias(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& y) {
-  with_stored_type(x, [&]<class T>(T) { put_sizes(*this, StepSize<T>({x, bias, range}), y); });
+  with_stored_type(x, [&]<class T>(T) {
+    map(*this, "softplus_bias", y.elements(), PutSizes<T>{StepSize<T>({x, bias, range}), rows_of(y)});
+  });
 }
 
 void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, const StepRange& range, const Tensor& dy,
@@ -316,7 +307,7 @@ void CudaBackend::softplus_bias_backward(const Tensor& x, const Tensor& bias, co
       const SideStream side(*this);
       column_sums(*this, "softplus_bias_backward", x.rows(), x.columns(), dbias, slope);
     }
-    if (dx.wanted()) put_slopes(*this, x.elements(), slope, sink_of<T>(dx));
+    if (dx.wanted()) map(*this, "softplus_bias_backward", x.elements(), PutSlopes<T>{slope, sink_of<T>(dx)});
   });
 }
 

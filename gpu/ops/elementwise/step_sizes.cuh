@@ -47,9 +47,22 @@ struct StepSlope {
     const float gradient = dy.at(row, column) * sigmoid(sum);
     return sum < min_sum || sum > max_sum ? 0.0f : gradient;
   }
-  __device__ void put(unsigned i, const SinkOf<T>& to) const {
-    const unsigned row = i / x.columns, column = i % x.columns;
-    to.put(row, column, (*this)(row, column));
+};
+
+// The work of one number, as the body of `map` or in a row of blocks of another kernel.
+template <class T>
+struct PutSizes {
+  StepSize<T> size;
+  Rows<float> to;
+  __device__ void operator()(unsigned i) const { to[i] = size(i); }
+};
+template <class T>
+struct PutSlopes {
+  StepSlope<T> slope;
+  SinkOf<T> to;
+  __device__ void operator()(unsigned i) const {
+    const unsigned row = i / slope.x.columns, column = i % slope.x.columns;
+    to.put(row, column, slope(row, column));
   }
 };
 

@@ -205,18 +205,6 @@ struct NoRow {
   static constexpr unsigned count = 0;
   __device__ static bool run() { return false; }
 };
-template <class T>
-struct PutSizes {
-  StepSize<T> size;
-  Rows<float> to;
-  __device__ void operator()(unsigned i) const { to[i] = size(i); }
-};
-template <class T>
-struct PutSlopes {
-  StepSlope<T> slope;
-  SinkOf<T> to;
-  __device__ void operator()(unsigned i) const { slope.put(i, to); }
-};
 
 // All inputs of a thread's tokens are loaded first, so that the loads overlap. `lanes`: lanes of a head that is divided
 // by its length + eps; 0: none.
