@@ -69,6 +69,7 @@ void run_window(const WindowOptions& wanted) {
   const bool has_terminal = isatty(STDIN_FILENO) || isatty(STDOUT_FILENO) || isatty(STDERR_FILENO);
   if (!has_terminal) options.session.save_folder = user_folders().documents;
   options.hello.version = version_line();
+  options.machine = this_machine;
   if (!is_automatic(options) && !options.is_locked)
     options.session.at_end = keep_in(kept_runs_folder(options.is_portable));
   const Interruption noticed;  // until the run is saved

@@ -25,6 +25,8 @@ struct WindowOptions {
   bool is_portable = false;           ///< keeps its settings in the program's folder
   bool is_locked = false;             ///< without controls, permanently
   bool has_presenter = false;         ///< shows the notes of the lesson in a second window
+  /// What this machine offers.
+  std::shared_ptr<const Machine> (*machine)() = [] { return machine_with({}); };
 };
 
 /// Runs that make pictures or follow a script have the same appearance everywhere: they neither read nor save user

@@ -10,7 +10,6 @@
 #include <ctime>
 #include <thread>
 
-#include "app/cli/start.h"
 #include "app/window/accessibility/spoken_page.h"
 #include "app/window/display/picture_clipboard.h"
 #include "app/window/display/screenshot.h"
@@ -459,7 +458,7 @@ void WindowLoop::follow_presenter() {
 void WindowLoop::follow_line() {
   const LineState line = source_->line();
   if (line.machine) page_.machine = line.machine;
-  if (page_.palette.is_open && page_.machine->devices.empty()) page_.machine = this_machine();
+  if (page_.palette.is_open && page_.machine->devices.empty()) page_.machine = options_.machine();
   constexpr std::size_t longest = 30;  // bytes of its name, so that the numbers after it have room
   std::string words = file_name_of(line.host, longest) + (line.host.size() > longest ? "…" : "");
   if (line.round_trip > 0)
