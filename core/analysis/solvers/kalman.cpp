@@ -11,28 +11,28 @@
 namespace afterglow {
 namespace {
 
-using Vector = Eigen::VectorXd;
+using Column = Eigen::VectorXd;
 
-Vector row_of(const std::vector<double>& rows, int tokens, int t) {
+Column row_of(const std::vector<double>& rows, int tokens, int t) {
   return RowMajorView(rows.data(), tokens, static_cast<Eigen::Index>(rows.size()) / tokens).row(t);
 }
-Vector key(const PairSequence& pairs, int t) { return row_of(pairs.keys, pairs.tokens, t); }
-Vector value(const PairSequence& pairs, int t) { return row_of(pairs.values, pairs.tokens, t); }
+Column key(const PairSequence& pairs, int t) { return row_of(pairs.keys, pairs.tokens, t); }
+Column value(const PairSequence& pairs, int t) { return row_of(pairs.values, pairs.tokens, t); }
 double noise(const PairSequence& pairs, int t) { return pairs.noise[static_cast<std::size_t>(t)]; }
 RowMajor no_state(const PairSequence& pairs) { return RowMajor::Zero(pairs.key_width(), pairs.value_width()); }
 RowMajor no_keys(const PairSequence& pairs) { return RowMajor::Zero(pairs.key_width(), pairs.key_width()); }
 
 /// e^g of every channel at a token; where `of_head` all have their geometric mean.
-Vector decays(const PairSequence& pairs, int t, bool of_head) {
+Column decays(const PairSequence& pairs, int t, bool of_head) {
   const Eigen::Index channels = pairs.key_width();
-  if (pairs.log_decay.empty()) return Vector::Ones(channels);
-  const Vector logs = row_of(pairs.log_decay, pairs.tokens, t);
+  if (pairs.log_decay.empty()) return Column::Ones(channels);
+  const Column logs = row_of(pairs.log_decay, pairs.tokens, t);
   if (!of_head && logs.size() == channels) return logs.array().exp();
-  return Vector::Constant(channels, std::exp(logs.mean()));
+  return Column::Constant(channels, std::exp(logs.mean()));
 }
 
 /// H_t = e^g H_{t-1} + k k^T / r_t.
-void add_key(RowMajor& H, const Vector& k, double decay, double r) { H = decay * H + k * k.transpose() / r; }
+void add_key(RowMajor& H, const Column& k, double decay, double r) { H = decay * H + k * k.transpose() / r; }
 
 /// λ of Σ_0 = I/λ: what the ridge is after the last token where nothing fades.
 double prior_ridge(const PairSequence& pairs) {
@@ -60,14 +60,14 @@ class Covariance {
   const RowMajor& cells() const { return cells_; }
 
   /// From Σ_{t-1} to Σ_t; returns G_t.
-  Vector advance(const PairSequence& pairs, int t) {
-    const Vector k = key(pairs, t);
+  Column advance(const PairSequence& pairs, int t) {
+    const Column k = key(pairs, t);
     if (fades_) {
-      const Vector A = decays(pairs, t, false);
+      const Column A = decays(pairs, t, false);
       cells_ = A.asDiagonal() * cells_ * A.asDiagonal();
     }
     cells_.diagonal().array() += process_noise_;
-    const Vector read = cells_ * k;
+    const Column read = cells_ * k;
     const double total = read.dot(k) + noise(pairs, t);
     cells_ -= read * read.transpose() / total;
     return read / total;
@@ -80,17 +80,17 @@ class Covariance {
 };
 
 /// G_t of the filters that keep Σ_t = I: A² + I of every channel in the place of A Σ A + Q, and I where nothing fades.
-Vector fixed_gain(const PairSequence& pairs, int t, const Vector& A, bool fades) {
-  const Vector k = key(pairs, t);
-  const Vector gain = fades ? Vector((A.array().square() + 1) * k.array()) : k;
+Column fixed_gain(const PairSequence& pairs, int t, const Column& A, bool fades) {
+  const Column k = key(pairs, t);
+  const Column gain = fades ? Column((A.array().square() + 1) * k.array()) : k;
   return gain / (gain.dot(k) + noise(pairs, t));
 }
 
-Vector missing(const RowMajor& S, const PairSequence& pairs, int t) {
+Column missing(const RowMajor& S, const PairSequence& pairs, int t) {
   return value(pairs, t) - S.transpose() * key(pairs, t);
 }
 
-void note_gain(FilterRun& run, const Vector& gain, const Vector& k) {
+void note_gain(FilterRun& run, const Column& gain, const Column& k) {
   run.written.push_back(gain.dot(k));
   run.alignment.push_back(gain.dot(k) / (gain.norm() * k.norm()));
 }
@@ -104,9 +104,9 @@ void note_state(FilterRun& run, const RowMajor& S, const PairSequence& pairs) {
 RowMajor run_recursion(FilterRun& run, const PairSequence& pairs, bool fades, Covariance* covariance) {
   RowMajor S = no_state(pairs);
   for (int t = 0; t < pairs.tokens; ++t) {
-    const Vector A = decays(pairs, t, run.kind == FilterKind::gated_deltanet);
+    const Column A = decays(pairs, t, run.kind == FilterKind::gated_deltanet);
     if (fades) S = A.asDiagonal() * S;
-    const Vector gain = covariance ? covariance->advance(pairs, t) : fixed_gain(pairs, t, A, fades);
+    const Column gain = covariance ? covariance->advance(pairs, t) : fixed_gain(pairs, t, A, fades);
     note_gain(run, gain, key(pairs, t));
     S += gain * missing(S, pairs, t).transpose();
   }
@@ -119,7 +119,7 @@ RowMajor run_gated(FilterRun& run, const PairSequence& pairs) {
   double ridge = pairs.ridge > 0 ? pairs.ridge : 1;
   for (int t = 0; t < pairs.tokens; ++t) {
     const double decay = decays(pairs, t, true)[0];
-    const Vector k = key(pairs, t);
+    const Column k = key(pairs, t);
     add_key(H, k, decay, noise(pairs, t));
     U = decay * U + k * value(pairs, t).transpose() / noise(pairs, t);
     if (!(pairs.ridge > 0)) ridge = pairs.strength * H.norm();
@@ -143,7 +143,7 @@ class Recursion {
       : n_(static_cast<std::size_t>(keys)), arithmetic_(arithmetic), cells_(n_ * n_, Number(0)) {
     for (std::size_t i = 0; i < n_; ++i) cells_[i * n_ + i] = static_cast<Number>(1 / ridge);
   }
-  void write(const Vector& k, double r) {
+  void write(const Column& k, double r) {
     const std::vector<Number> read = times(k);
     Number total = static_cast<Number>(r);
     for (std::size_t i = 0; i < n_; ++i) total += operand(static_cast<Number>(k[i])) * operand(read[i]);
@@ -151,7 +151,7 @@ class Recursion {
       for (std::size_t j = 0; j < n_; ++j) cells_[i * n_ + j] -= operand(read[i]) * operand(read[j]) / total;
     }
   }
-  std::vector<Number> times(const Vector& x) const {
+  std::vector<Number> times(const Column& x) const {
     std::vector<Number> y(n_, Number(0));
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = 0; j < n_; ++j) y[i] += operand(cells_[i * n_ + j]) * operand(static_cast<Number>(x[j]));
@@ -167,7 +167,7 @@ class Recursion {
 };
 
 template <class Number>
-double distance(const std::vector<Number>& x, const Vector& exact) {
+double distance(const std::vector<Number>& x, const Column& exact) {
   if (x.empty()) return std::nan("");
   const Eigen::Map<const Eigen::Matrix<Number, Eigen::Dynamic, 1>> found(x.data(), exact.size());
   return (found.template cast<double>() - exact).norm() / exact.norm();
@@ -184,14 +184,14 @@ DriftRun drift_in(const PairSequence& pairs, Arithmetic arithmetic, double weakn
   RowMajor H = no_keys(pairs);
   std::vector<Number> sums(keys * keys, Number(0));
   for (int t = 0; t < pairs.tokens; ++t) {
-    const Vector k = key(pairs, t);
+    const Column k = key(pairs, t);
     recursion.write(k, noise(pairs, t));
     add_key(H, k, 1.0, noise(pairs, t));
     const auto operand = [&](std::size_t i) { return rounded(static_cast<Number>(k[i]), arithmetic); };
     for (std::size_t i = 0; i < sums.size(); ++i)
       sums[i] += operand(i / keys) * operand(i % keys) / static_cast<Number>(noise(pairs, t));
     if (!std::ranges::binary_search(run.tokens, t)) continue;
-    const Vector q = row_of(pairs.queries, pairs.tokens, t), exact = ridge_solution(H, q, run.ridge);
+    const Column q = row_of(pairs.queries, pairs.tokens, t), exact = ridge_solution(H, q, run.ridge);
     run.recursion.push_back(distance(recursion.times(q), exact));
     const RidgeProblem problem = bounded_problem({sums.begin(), sums.end()}, {q.begin(), q.end()}, run.ridge);
     const steps::Matrix<Number> matrix(problem, arithmetic);
@@ -271,7 +271,7 @@ Uncertainty uncertainty(FilterKind kind, const PairSequence& pairs, int most_tok
   for (int t = 0; t < pairs.tokens; ++t) {
     covariance.advance(pairs, t);
     if (!std::ranges::binary_search(found.tokens, t)) continue;
-    const Vector values = symmetric_eigenvalues(covariance.cells());
+    const Column values = symmetric_eigenvalues(covariance.cells());
     if (values.size() == 0) return {};
     found.mean.push_back(values.mean());
     found.smallest.push_back(values(0));

@@ -71,7 +71,7 @@ bool repeats_one(NullWindow& window) {
 
 TEST(HostileObservations, AreRefusedOrDrawn) {
   const char* wanted = std::getenv("AFTERGLOW_LIES");
-  const int lies = wanted ? std::atoi(wanted) : 100;
+  const int lies = wanted ? std::atoi(wanted) : 60;
   const char* seed = std::getenv("AFTERGLOW_LIES_SEED");
   Random random(seed ? static_cast<std::uint64_t>(std::atoi(seed)) : 1, 0, 0);
   NullWindow window(1280, 720);
