@@ -4,7 +4,7 @@
 // states_kernel computes the states before each chunk of 64 tokens; solve_kernel, one block a chunk, computes norms,
 // Chebyshev iteration and readout with exact products on tensor cores. Also one token of the recurrent form.
 #include "gpu/ops/chebyshev/chebyshev_dual.cuh"
-#include "gpu/runtime/cuda_backend.h"
+#include "gpu/tile/map.cuh"
 
 namespace afterglow {
 
@@ -111,18 +111,6 @@ void launch_solve(cudaStream_t stream, const ChebyshevShape& s, const ChebyshevP
                io, H, S, y);
 }
 
-/// One token: H <- e^g H + k k^T, S <- e^g S + k v^T.
-__global__ void __launch_bounds__(threads) advance_kernel(ChebyshevShape s, ChebyshevPointers io, float* H, float* S) {
-  const std::size_t pair = blockIdx.x, row = s.row(int(pair), 0);
-  const float gate = io.g ? expf(fmaxf(io.g[row], s.log_floor)) : 1.0f, key_gate = s.decay_keys ? gate : 1.0f;
-  const float *k = io.k + row * s.width, *v = io.v + row * s.width;
-  for (int i = threadIdx.x; i < s.width * s.width; i += threads) {
-    const std::size_t place = pair * s.square() + i;
-    H[place] = key_gate * H[place] + k[i / s.width] * k[i % s.width];
-    S[place] = gate * S[place] + k[i / s.width] * v[i % s.width];
-  }
-}
-
 }  // namespace
 
 void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const ChebyshevInputs& in,
@@ -152,6 +140,7 @@ void CudaBackend::chebyshev_readout(const ChebyshevConfig& config, const Chebysh
   launched("chebyshev_readout");
 }
 
+// One token: the readout, then H <- e^g H + k k^T, S <- e^g S + k v^T.
 void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevInputs& in, const ChebyshevState& state,
                                  const ChebyshevSaved& saved, const Tensor& y) {
   const ChebyshevShape s = chebyshev_shape(config, in);
@@ -159,8 +148,15 @@ void CudaBackend::chebyshev_step(const ChebyshevConfig& config, const ChebyshevI
   float *H = state.H.as<float>(), *S = state.S.as<float>();
   with_tiles(s.width, [&](auto J) { launch_solve<J()>(stream(), s, io, H, S, y.as<float>()); });
   launched("chebyshev_step");
-  advance_kernel<<<unsigned(s.batch * s.heads), threads, 0, stream()>>>(s, io, H, S);
-  launched("chebyshev_step states");
+  const auto count = std::int64_t(s.square()) * s.batch * s.heads;
+  map(*this, "chebyshev_step states", count, [=] __device__(unsigned place) {
+    const auto square = unsigned(s.square()), i = place % square / s.width, j = place % s.width;
+    const std::size_t row = s.row(int(place / square), 0);
+    const float gate = io.g ? expf(fmaxf(io.g[row], s.log_floor)) : 1.0f, key_gate = s.decay_keys ? gate : 1.0f;
+    const float *k = io.k + row * s.width, *v = io.v + row * s.width;
+    H[place] = key_gate * H[place] + k[i] * k[j];
+    S[place] = gate * S[place] + k[i] * v[j];
+  });
 }
 
 }  // namespace afterglow
