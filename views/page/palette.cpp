@@ -132,9 +132,7 @@ PaletteLine ready_line(std::string name, const json& value, std::string title, s
 /// Named things of every machine, each a command with its value: lessons, panels, pages, themes, sizes.
 const std::vector<PaletteLine>& ready_lines() {
   static const std::vector<PaletteLine> lines = [] {
-    std::vector<PaletteLine> made{{"probe_sequence", "Type a prompt", "",
-                                   "The model reads your words, if its folder has a tokenizer.",
-                                   R"({"text": "your words"})", false}};
+    std::vector<PaletteLine> made;
     for (const ShippedLesson& shipped : shipped_lessons()) {
       const Lesson lesson = parse_lesson(shipped.text, shipped.name);
       const LessonLine* about = find_line(lesson.head, LessonWord::about);
@@ -249,6 +247,8 @@ std::vector<PaletteLine> palette_matches(std::string_view text, const PageState&
          std::string(spec.example), false});
   }
   if (!words.empty()) {
+    add({"probe_sequence", "Type a prompt", "", "The model reads your words, if its folder has a tokenizer.",
+         R"({"text": "your words"})", false});
     for (const PresetName& preset : state.machine->presets) {
       add(ready_line("load", {{"preset", preset.name}}, "Open " + preset.name,
                      preset.title + " · task " + preset.task));
