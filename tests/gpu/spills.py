@@ -26,8 +26,8 @@ SKIPPED = 77
 
 
 def find_tool(name):
-    beside = pathlib.Path(os.environ.get("CUDACXX", "/usr/local/cuda/bin/nvcc")).parent / name
-    return str(beside) if beside.exists() else shutil.which(name)
+    own = pathlib.Path(os.environ.get("CUDACXX", "/usr/local/cuda/bin/nvcc")).parent / name
+    return str(own) if own.exists() else shutil.which(name)
 
 
 def version_of(nvcc):
