@@ -127,7 +127,8 @@ class SessionServer {
       return refuse(window, ExitCode::failure,
                     "the session is one of " + options_.version + ", the window one of " + hello.version +
                         ", or their sources differ; install the same version on both machines");
-    if (shown_ && shown_->client != hello.client && line_clock() - shown_->heard_at < silence)
+    const bool is_followed = shown_ && shown_->line.is_open() && line_clock() - shown_->heard_at < silence;
+    if (is_followed && shown_->client != hello.client)
       return refuse(window, ExitCode::failure,
                     "another window shows this session; close it first, or choose another --session");
     open(hello);
