@@ -37,7 +37,7 @@ struct Interventions {
   bool operator==(const Interventions&) const = default;
 };
 
-/// The changes of one head, without effect if there are none.
+/// The changes of one head, without effect where it has none.
 HeadIntervention changes_of(const Interventions& interventions, int layer, int head);
 
 /// A layer that can be edited.

@@ -26,7 +26,7 @@ using Weights = std::vector<std::pair<const Parameter*, std::vector<double>>>;
 constexpr double tolerance = 1e-4;  ///< maximal distance to the targets, in float64
 constexpr std::int64_t max_weights = 100'000'000;
 constexpr const char* changes_keys =
-    " divides or weights each key by itself, which the fit of a projection does not know";
+    " squares, divides or weights each key by itself, which the fit of a projection does not know";
 constexpr const char* has_angles = " learns angles; set theta and s in a snapshot instead";
 
 /// Computes the operators' inputs on one sequence, layer by layer, in float64 on the processor.
