@@ -1,6 +1,6 @@
-// c = alpha op(a) op(b) + beta c. Small products (product.cu), thin ones (thin_product.cu) and large exact ones
-// (product.cu; split.cu on warp groups) use own kernels, the others cuBLAS; large projections in tf32 and bf16
-// use operands rounded before (rounded.cu).
+// c = alpha op(a) op(b) + beta c. Small products (product.cu), thin ones (thin_product.cu) and, on warp groups, large
+// exact ones (split.cu) use own kernels, the others cuBLAS; large projections in tf32 and bf16 use operands rounded
+// before (rounded.cu).
 #include <cublas_v2.h>
 
 #include "core/io/error.h"
@@ -52,9 +52,8 @@ void CudaBackend::gemm(bool transpose_a, bool transpose_b, double alpha, const T
     return gemm(transpose_a, transpose_b, alpha, a, widened({&b, 1}).front(), beta, c);
   // Only cuBLAS takes a narrow b as it is.
   if (!is_narrow && ((is_plain && products_.thin_product(transpose_a, transpose_b, a, b, to)) ||
-                     products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, false) ||
-                     (is_plain && products_.split_product(transpose_a, transpose_b, a, b, to)) ||
-                     products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c, true)))
+                     products_.tile_product(transpose_a, transpose_b, alpha, a, b, beta, c) ||
+                     (is_plain && products_.split_product(transpose_a, transpose_b, a, b, to))))
     return;
   const auto alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
   stream();

@@ -1,5 +1,5 @@
 // Products with own tiles, c = alpha op(a) op(b) + beta c: those of moderate size, where cuBLAS leaves most of the GPU
-// idle (about a thousand rows and a few hundred columns), and large exact ones. Grid: (tiles of all results, blocks
+// idle (about a thousand rows and a few hundred columns). Grid: (tiles of all results, blocks
 // that share the depth). Exact products split each operand into a tf32 number and its remainder (fragments.cuh) and add
 // three products; the others use the tf32 number alone. Groups of warps share a slab of the depth, and for gradients of
 // weights several blocks share a tile; partial sums are added in a fixed order. Projections of one input, their
@@ -30,8 +30,6 @@ constexpr unsigned wide_tiles = 180;         // from this many tiles of 32 x 64 
 constexpr unsigned split_blocks = 200;       // number of blocks that share the depth of products with few tiles
 constexpr unsigned min_depth = 128;          // of a block that shares
 
-constexpr double min_large = 268435456.0;  // multiplications of an exact product of any size; fewer do not fill the GPU
-
 constexpr unsigned enough_tiles = 128;     // of collected gradients: they fill the GPU once
 constexpr unsigned max_kept = 176;         // more would take room from the main stream
 constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summed over
@@ -40,9 +38,9 @@ constexpr unsigned max_kept_depth = 2048;  // rows that such a gradient is summe
 /// up to `stages` slabs in flight. A multiprocessor must hold `neighbours` blocks at once; 0: as many as fit. The
 /// tensor cores, which truncate towards zero, add at most `short_sum` products.
 template <unsigned down_, unsigned across_, unsigned groups_, unsigned depth_, unsigned stages_,
-          unsigned neighbours_ = 0, unsigned short_sum_ = 64>
+          unsigned neighbours_ = 0>
 struct TilePlan {
-  static constexpr unsigned neighbours = neighbours_, short_sum = short_sum_;
+  static constexpr unsigned neighbours = neighbours_, short_sum = 64;
   static constexpr unsigned down = down_, across = across_, groups = groups_, depth = depth_, stages = stages_;
   static constexpr unsigned rows = part * down, columns = part * across, quads = columns / 4;
   static constexpr unsigned shares = down * across, slab = depth * groups, block = 32 * groups * shares;
@@ -50,10 +48,9 @@ struct TilePlan {
   using Order = TilePlan;
   static_assert(short_sum % depth == 0, "a short sum is a whole number of steps");
 };
-using Narrow = TilePlan<1, 1, 8, 16, 3>;        // for few tiles; loads a whole deep slab at once
-using Wide = TilePlan<1, 2, 2, 32, 3>;          // for many tiles; small blocks
-using Shared = TilePlan<1, 1, 4, 16, 4>;        // for gradients of weights; leaves room for the main stream
-using Large = TilePlan<2, 2, 1, 16, 3, 3, 32>;  // for exact products of any size
+using Narrow = TilePlan<1, 1, 8, 16, 3>;  // for few tiles; loads a whole deep slab at once
+using Wide = TilePlan<1, 2, 2, 32, 3>;    // for many tiles; small blocks
+using Shared = TilePlan<1, 1, 4, 16, 4>;  // for gradients of weights; leaves room for the main stream
 
 /// The sums of `Other`, bit for bit, while several runs share the GPU and throughput counts instead of latency. Larger
 /// tiles need fewer copies and splits; their one group of warps takes the parts of Other's groups in turns. `brief`: a
@@ -706,7 +703,7 @@ void ProductPlanner::run_tiles(Products& p) {
 }
 
 bool ProductPlanner::tile_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b,
-                                  double beta, const Tensor& c, bool of_any_size) {
+                                  double beta, const Tensor& c) {
   const std::int64_t depth = transpose_a ? a.rows() : a.columns();
   if ((transpose_a && transpose_b) || depth == 0) return false;
   Products p = none_yet();
@@ -714,17 +711,9 @@ bool ProductPlanner::tile_product(bool transpose_a, bool transpose_b, double alp
   p.alpha = float(alpha);
   p.terms[0] = {matrix_of(a), matrix_of(b), unsigned(depth)};
   p.results[0] = result_of(c, beta);
-  const auto run = [&]<bool a_deep, bool b_deep>() {
-    if (!of_any_size) return multiply_tiles<a_deep, b_deep>(p);
-    if (!p.exact || products_of(p) < min_large) return false;
-    share_depth<Large>(p, backend_);
-    launch_kernel<Large, a_deep, b_deep, Extra::none, true>(backend_.stream(), p);
-    backend_.launched("large product");
-    return true;
-  };
-  return transpose_a   ? run.operator()<false, false>()
-         : transpose_b ? run.operator()<true, true>()
-                       : run.operator()<true, false>();
+  return transpose_a   ? multiply_tiles<false, false>(p)
+         : transpose_b ? multiply_tiles<true, true>(p)
+                       : multiply_tiles<true, false>(p);
 }
 
 Products ProductPlanner::none_yet() const {

@@ -31,10 +31,9 @@ class ProductPlanner {
  public:
   explicit ProductPlanner(CudaBackend& backend) : backend_(backend) {}
 
-  /// One product with own tiles (product.cu): of moderate size, or an exact one `of_any_size`. False when cuBLAS is
-  /// faster.
+  /// One product of moderate size with own tiles (product.cu). False when cuBLAS is faster.
   bool tile_product(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
-                    const Tensor& c, bool of_any_size);
+                    const Tensor& c);
   /// c = op(a) op(b) where a is tall and one extent is a few numbers, in float32 arithmetic; false otherwise.
   bool thin_product(bool transpose_a, bool transpose_b, const Tensor& a, const Tensor& b, const Grad& c);
   /// The same for projections of one input, results[i] = x weights[i]^T, and their gradients, dx = sum over i of
