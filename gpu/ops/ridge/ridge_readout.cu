@@ -151,7 +151,7 @@ __device__ LargestKey gather_tiles(const RidgeShape& s, const RidgePointers& in,
 
 // Raw sums of every piece, stored at the first group that they contribute to.
 template <int W, bool one_tile>
-__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(one_tile ? 3 : 2))
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(one_tile&& W < 4 ? 3 : 2))
     gather_kernel(RidgeShape s, RidgePointers in, PieceKeys found) {
   wait_for_previous_kernel();
   extern __shared__ float4 memory[];
@@ -231,7 +231,7 @@ __device__ Product<W> gather_single(const RidgeShape& s, const RidgePointers& in
 // One group: whitening, A_w, sigma, F, and y of its queries. With `single` the block gathers the statistics first.
 // Statistics and whitening are always exact; filter and readout only if `exact`.
 template <int W, bool single, bool exact>
-__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single ? 2 : 3))
+__global__ void __launch_bounds__(ridge_threads<W>, ridge_blocks<W>(single || W == 4 ? 2 : 3))
     group_kernel(RidgeShape s, RidgePointers in, float* y) {
   wait_for_previous_kernel();
   constexpr int width = Grid<W>::width, size = Grid<W>::size;
