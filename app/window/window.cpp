@@ -46,7 +46,6 @@ std::unique_ptr<ObservationSource> source_of(const WindowOptions& options) {
                     "exec sh -c 'PATH=" + std::string(unpacked) + "/bin:$PATH; exec " + session + "'"};
     if (colon < options.on.size()) remote.hello.folder = options.on.substr(colon + 1);
   }
-  remote.trains_on = !options.on.empty() || where.find("--connect") != where.npos;
   remote.hello.recipe = options.recipe;
   remote.hello.device = options.session.device;
   remote.hello.threads = options.session.threads;

@@ -15,7 +15,6 @@ struct RemoteOptions {
   std::vector<std::string> words;            ///< the program whose input and output are the line
   std::string host;                          ///< its name for the user
   Hello hello;                               ///< version, start, device and threads
-  bool trains_on = false;                    ///< the session outlives its line
   bool (*is_over)() = [] { return false; };  ///< ends the first attempt to connect
 };
 /// The window's end, a source of observations with a thread of its own. It connects again when the line is lost, and

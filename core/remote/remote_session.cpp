@@ -199,10 +199,10 @@ class RemoteSession final : public ObservationSource {
     sent_ -= std::exchange(in_flight_, 0U);
     if (!saves_.empty() && saves_.begin()->first <= sent_) state_.said = lost_snapshot;
     saves_.clear();
-    state_.problem = is_refused_ ? "This window no longer follows the session: " + why + "."
-                                 : "The connection to " + options_.host + " is lost: " + why + ". Connecting again; " +
-                                       (options_.trains_on ? "training there goes on meanwhile."
-                                                           : "a new session then repeats the steps.");
+    state_.problem =
+        is_refused_ ? "This window no longer follows the session: " + why + "."
+                    : "The connection to " + options_.host + " is lost: " + why + ". Connecting again; " +
+                          (trains_on_ ? "training there goes on meanwhile." : "a new session then repeats the steps.");
     state_.round_trip = state_.bytes_per_second = 0;
     if (newest_->recipe.empty() || newest_->oldest_step > 0 || newest_->folder) return;
     const bool is_repeating = newest_->rebuilds_to >= 0;  // for another window, too
@@ -272,6 +272,7 @@ class RemoteSession final : public ObservationSource {
     is_welcome_ = true;
     const std::lock_guard lock(mutex_);
     state_.machine = welcome.machine;
+    trains_on_ = welcome.trains_on;
     if (welcome.is_new && revision_ > 0)
       state_.said =
           std::string("The session there had ended. A new one ") +
@@ -388,6 +389,7 @@ class RemoteSession final : public ObservationSource {
   bool is_welcome_ = false, has_seen_ = false;  // an observation of this line
   bool was_running_ = false, resumes_ = false;  // the session before; this one, when it has repeated that one's steps
   bool asked_to_run_ = false;                   // and has not been seen running since
+  bool trains_on_ = false;                      // the session outlives the line
   std::thread thread_;
 };
 

@@ -57,6 +57,7 @@ class SessionServer {
   /// Without a socket until the window has gone.
   void run(SessionSocket* socket = nullptr) {
     const Descriptor none;
+    trains_on_ = socket != nullptr;
     while (!options_.is_over() && (socket || !windows_.empty())) {
       wait(socket ? socket->renewed() : none, is_awaited() ? eager_wait : idle_wait);
       for (ServedWindow& window : windows_) serve(window);
@@ -139,7 +140,8 @@ class SessionServer {
     pieces_.clear();
     sent_bytes_ = 0;
     traced_ = nullptr;
-    window.line.send(encode(Welcome{received_, orders_[hello.client], is_new_, options_.machine}, window.parts));
+    window.line.send(
+        encode(Welcome{received_, orders_[hello.client], is_new_, trains_on_, options_.machine}, window.parts));
   }
 
   void open(const Hello& hello) {
@@ -262,6 +264,7 @@ class SessionServer {
   std::uint64_t received_ = 0;                                         // commands
   std::map<std::uint64_t, std::uint64_t> orders_;                      // the last one of each window, by client
   bool is_new_ = false;                                                // no window knows yet that the session has begun
+  bool trains_on_ = false;                                             // without a window
   std::deque<std::pair<std::uint64_t, std::filesystem::path>> saves_;  // for the window: with their commands
   std::deque<Piece> pieces_;                                           // whole, the first one sent in part
   std::size_t sent_bytes_ = 0;                                         // of the first

@@ -48,6 +48,7 @@ struct Welcome {
   std::uint64_t received = 0;    ///< commands that it has from all windows
   std::uint64_t last_order = 0;  ///< the number of the last one from this window
   bool is_new = false;           ///< it began with this window's start
+  bool trains_on = false;        ///< it outlives the line
   std::shared_ptr<const Machine> machine{};
 };
 struct Sight {

@@ -239,6 +239,7 @@ TEST_F(RemoteProgram, CommandsThatWaitForTheLineAreCarriedOutOrNamed) {
     run_line("kill -9 $(cat relay)", folder_.path());
     watch(*source, [&](const Observation&) { return !source->line().problem.empty(); });
     source->send({"rewind", json{{"step", then_rewinds_to}}});
+    EXPECT_THAT(source->line().problem, HasSubstr("training there goes on meanwhile"));
     EXPECT_THAT(source->line().problem, HasSubstr("Not carried out yet: rewind."));
     auto other = connect_to_remote(through("session --connect"));
     const std::uint64_t before = other->taken_commands();

@@ -33,7 +33,8 @@ double slowness(const Observation& now) {
 }
 
 /// Size and time only of one that this program has, too.
-PickerEntry entry_of(const PresetName& preset, const Observation& now) {
+PickerEntry entry_of(const PresetName& preset, const CommandContext& context) {
+  const Observation& now = *context.observation;
   const Preset* own = find_by(presets(), preset.name, &Preset::name);
   PickerEntry entry{.name = preset.name,
                     .sentence = preset.about.empty() ? preset.title : preset.about,
@@ -43,7 +44,8 @@ PickerEntry entry_of(const PresetName& preset, const Observation& now) {
   if (!own || own->picture.empty()) return entry;
   entry.size = grouped_number(json::parse(own->picture).value("parameters", std::int64_t{0})) + " parameters";
   const double steps = parse_recipe(own->text, own->name).training.steps;
-  const std::string device = now.device.starts_with("CPU") ? " on this CPU" : " here";
+  const bool is_far = !context.page.line.text.empty();
+  const std::string device = is_far ? " there" : now.device.starts_with("CPU") ? " on this CPU" : " here";
   entry.time = "about " + rough_duration_text(std::max(1.0, steps * reference_seconds(*own) * slowness(now))) + device;
   return entry;
 }
@@ -111,7 +113,7 @@ void add_recent(const CommandContext& context, std::vector<PickerEntry>& entries
   for (const std::string& recent : context.page.recent) {
     const PresetName* preset = find_by(context.page.machine->presets, recent, &PresetName::name);
     if (!preset && !context.page.line.text.empty()) continue;  // a file of this machine
-    entries.push_back(preset ? entry_of(*preset, *context.observation) : entry_of_file(recent, PickerSection::recent));
+    entries.push_back(preset ? entry_of(*preset, context) : entry_of_file(recent, PickerSection::recent));
     entries.back().section = PickerSection::recent;
   }
 }
@@ -167,7 +169,7 @@ void open_picker(CommandContext& context, const json& value) {
   opened.text = get_string(value, "text", "", "the command's value");
   opened.folder = get_string(value, "folder", context.actions.export_folder, "the command's value");
   if (has_folder) opened.section = PickerSection::files;
-  for (const PresetName& one : page.machine->presets) opened.entries.push_back(entry_of(one, *context.observation));
+  for (const PresetName& one : page.machine->presets) opened.entries.push_back(entry_of(one, context));
   add_lessons(opened.entries);
   for (const Table& table : tables()) opened.entries.push_back(entry_of(table));
   add_recent(context, opened.entries);
