@@ -397,7 +397,7 @@ TEST_F(Workflow, EveryClickOfABurstCountsAtItsPlace) {
     burst += " mousemove --window " + window + " " + std::to_string(x) + " 26 click 1 mousemove --window " + window +
              " 600 300 click 1";
   display->xdotool(burst);
-  EXPECT_TRUE(wait_until(20, [&] { return step() == before + 6; })) << step() - before << " of 6 clicks counted";
+  EXPECT_TRUE(wait_until(60, [&] { return step() == before + 6; })) << step() - before << " of 6 clicks counted";
 }
 
 TEST_F(Workflow, AKeySpeaksOfWhatWasUnderThePointer) {

@@ -2,6 +2,7 @@
 #include "views/panels/panel.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <stdexcept>
@@ -58,7 +59,8 @@ void draw_nothing_yet(Frame& frame, const Panel& panel, const Rect& area) {
     text = (work->part > 0 ? text + (ends ? " " : ". ") : "") + long_work_sentence(*panel.kind, frame.seen());
   }
   const auto& [command, title] = panel.kind->asks;
-  // What is being computed is also said in the words of the list of plots.
+  // What is being computed is also said in the words of the list of plots, as a sentence of its own.
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   if (title.empty() && panel.kind->analyses != 0 && !is_slide(frame.state) && area.height > frame.px(90))
     text = std::string(panel.kind->about) + (text.empty() ? "" : " " + text);
   if (title.empty() || frame.state.presentation.is_locked) return void(draw_sentence(frame, text, area));
