@@ -142,6 +142,9 @@ def attack(place, kills, numbers):
                 raise Failure(f"the second window ended with {code}: {said}")
         if number % 25 == 24:
             print(f"{number + 1} kills, step {run['step']}", flush=True)
+    for _ in range(5):  # what the window had received of a session that was killed
+        before = place.status.stat().st_mtime_ns
+        wait_for("the page goes on", lambda: place.status.stat().st_mtime_ns > before)
     wait_for("there is a checksum", lambda: (place.shown() or {"checksum_step": 0})["checksum_step"] > 0)
     wait_for("a session answers", lambda: "process" in place.run("session", "--list").stdout)
     stopped = place.run("session", "--stop")
