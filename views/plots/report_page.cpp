@@ -117,7 +117,6 @@ std::vector<std::pair<Figure, std::string>> figures_of(const std::vector<const P
     CurveStore curves;
     std::vector<Figure> figures = prepared_figures(*kind, observation, {}, curves);
     if (!is_all) std::erase_if(figures, [](const Figure& one) { return one.title == "epoch"; });  // it counts the steps
-    std::ranges::stable_partition(figures, is_telling, &Figure::title);
     if (!is_all) figures.resize(std::min(figures.size(), max_of_plot));
     for (Figure& figure : figures) {
       const std::string title = std::string(kind->title) + (figures.size() > 1 ? ": " + figure.title : "");

@@ -326,6 +326,10 @@ std::vector<Figure> log_figures(const Observation& observation) {
     Line line = line_through(curve.name, Values(curve.steps), Values(curve.values), run_ink(figure->series.size()));
     figure->series.emplace_back(styled(line, {.marker = curve.steps.size() > 60 ? Marker::none : Marker::circle}));
   }
+  // A small panel shows the first ones: what is learned, and last what only counts the steps.
+  std::ranges::stable_partition(figures, [](const Figure& one) { return one.title != "epoch"; });
+  std::ranges::stable_partition(
+      figures, [](const Figure& one) { return one.title == "loss" || one.title.find("acc") != std::string::npos; });
   return figures;
 }
 
