@@ -140,7 +140,7 @@ class Trainer : Immovable {
     return *model().branches()[static_cast<std::size_t>(part.branch)].layer;
   }
   std::size_t arena_bytes() const { return arena_.capacity(); }
-  /// From now on nobody trains it, so that analyses read its model in place: who loads others starts them again.
+  /// The caller trains it no more, so that analyses read its model in place: loading another starts them again.
   void only_read() { is_only_read_ = true; }
   bool is_only_read() const { return is_only_read_; }
   bool is_large() const { return parameters_.count() > many_parameters; }
