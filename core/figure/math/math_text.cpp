@@ -267,9 +267,21 @@ double math_width(const Canvas& canvas, std::string_view markup, double size, Fo
 std::string fitted_math(const Canvas& canvas, std::string_view markup, double width, double size, FontFace face) {
   if (math_width(canvas, markup, size, face) <= width) return std::string(markup);
   std::string_view kept = markup;
-  do {  // a cut inside braces would display them
+  const auto drop_character = [&kept] {
     while (!kept.empty() && (static_cast<unsigned char>(kept.back()) & 0xc0) == 0x80) kept.remove_suffix(1);
     if (!kept.empty()) kept.remove_suffix(1);
+  };
+  // By halves first: text as long as a book would be measured as often as it has characters.
+  while (kept.size() > 256) {
+    const std::string_view whole = kept;
+    kept = kept.substr(0, kept.size() / 2);
+    drop_character();
+    if (math_width(canvas, kept, size, face) > width) continue;
+    kept = whole;
+    break;
+  }
+  do {  // a cut inside braces would display them
+    drop_character();
     while (!kept.empty() && (kept.back() == '^' || kept.back() == '_' || kept.back() == '{')) kept.remove_suffix(1);
   } while (!kept.empty() && (std::ranges::count(kept, '{') != std::ranges::count(kept, '}') ||
                              math_width(canvas, std::string(kept) + "…", size, face) > width));

@@ -118,6 +118,8 @@ TEST(FittedMath, FitsAndSaysSo) {
     }
   }
   EXPECT_EQ(fitted_math(canvas, "anything", 0, 12, FontFace::regular), "…");
+  EXPECT_EQ(fitted_math(canvas, std::string(1000000, 'm'), 100, 12, FontFace::regular),
+            fitted_math(canvas, std::string(100, 'm'), 100, 12, FontFace::regular));
 }
 
 }  // namespace
