@@ -401,7 +401,7 @@ TEST_F(Workflow, EveryClickOfABurstCountsAtItsPlace) {
 }
 
 TEST_F(Workflow, AKeySpeaksOfWhatWasUnderThePointer) {
-  const fs::path file = home / "status.json";
+  const fs::path file = home / "pointer.json";
   std::ofstream(home / "script.json") << nlohmann::json{
       {"commands", {{{"name", "status"}, {"value", {{"path", file.string()}}}, {"frame", 2}}}}};
   RunningProgram program(
