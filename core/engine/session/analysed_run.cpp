@@ -253,9 +253,10 @@ void AnalysedRun::choose_part(const nlohmann::json& value) {
   const std::string where = "measure";
   refuse_unknown_keys(value, {"analysis", "part", "parts"}, where);
   const auto choose = [&](const std::string& name, double part) {
-    const AnalysisInfo& row =
-        entry_named(analysis_table(), name, &AnalysisInfo::name, ExitCode::bad_input, "measure: there is no analysis ");
-    subject_.parts[place_of(row.analysis)] = part;
+    const Analysis chosen =
+        entry_named(analysis_table(), name, &AnalysisInfo::name, ExitCode::bad_input, "measure: there is no analysis ")
+            .analysis;
+    subject_.parts[place_of(chosen)] = part;
   };
   if (value.contains("parts")) {
     subject_.parts = whole_parts();
