@@ -74,9 +74,7 @@ struct GlWindow::Callbacks {
     if (!chord.key.empty()) self(window).on_key(chord);
   }
   static void queue(GLFWwindow* window, Input input) {
-    double x = 0, y = 0;
-    glfwGetCursorPos(window, &x, &y);
-    input.x = static_cast<float>(x), input.y = static_cast<float>(y);
+    input.x = self(window).pointer_[0], input.y = self(window).pointer_[1];
     self(window).waiting_.push_back(input);
     self(window).had_input_ = true;
   }
@@ -89,6 +87,11 @@ struct GlWindow::Callbacks {
   }
   static void button(GLFWwindow* window, int code, int action, int mods) {
     queue(window, {Input::Kind::button, code, 0, action, mods});
+  }
+  /// Where an event was, glfwGetCursorPos does not say: it answers where the pointer is by now.
+  static void moved(GLFWwindow* window, double x, double y) {
+    self(window).pointer_[0] = static_cast<float>(x), self(window).pointer_[1] = static_cast<float>(y);
+    self(window).had_input_ = true;
   }
   static void drop(GLFWwindow* window, int count, const char** paths) {
     self(window).had_input_ = true;
@@ -121,7 +124,7 @@ GlWindow::GlWindow(const std::string& title, int width, int height) {
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, Callbacks::key);
   glfwSetDropCallback(window_, Callbacks::drop);
-  glfwSetCursorPosCallback(window_, Callbacks::note);
+  glfwSetCursorPosCallback(window_, Callbacks::moved);
   glfwSetScrollCallback(window_, Callbacks::note);
   glfwSetCharCallback(window_, Callbacks::note);
   glfwSetFramebufferSizeCallback(window_, Callbacks::note);

@@ -75,6 +75,7 @@ class GlWindow : Immovable {
   bool was_text_ = false;           ///< the last one given went into a text field
   int settles_ = 0, waits_ = 0;     ///< frames until it has acted; frames that letters have waited for their field
   std::optional<Input> pressed_;    ///< the event whose place the pointer has in this frame
+  float pointer_[2] = {};           ///< where the last event of the mouse was
   bool is_held_[3] = {};            ///< buttons, as given
   int restored_[4] = {0, 0, 0, 0};  ///< position and size before full screen
 };
