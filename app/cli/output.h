@@ -1,5 +1,6 @@
 // Output of a command: data on stdout, messages and progress on stderr, one JSON object with --json.
 #pragma once
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -29,10 +30,12 @@ class Output {
   void message(const Parts&... parts) const {
     if (!quiet) write_message(concat(parts...));
   }
-  /// A message that belongs to the result, for example about something guessed or left out.
+  /// A message that belongs to the result, for example about something guessed or left out; once, however often it is
+  /// said.
   template <class... Parts>
   void note(const Parts&... parts) {
-    message(notes.emplace_back(concat(parts...)));
+    const std::string text = concat(parts...);
+    if (std::ranges::find(notes, text) == notes.end()) message(notes.emplace_back(text));
   }
   /// A progress bar with the remaining time, redrawn in place; only on a terminal, and not with --quiet. Calls
   /// `text()`, the words after the bar, only when it draws.
