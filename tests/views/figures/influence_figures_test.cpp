@@ -336,7 +336,7 @@ TEST(InfluenceFigures, NoTwoLinesOfTheRaceLookAlikeAndALayerLooksTheSameInBothPl
   int time_invariant = 0;
   for (const Series& series : figures[0].series) {
     const Line& line = std::get<Line>(series);
-    if (line.name.starts_with("proposition 3: time-invariant, half-life of ")) {
+    if (line.name.starts_with("constant feedback (proposition 3), half-life of ")) {
       const double ratio = line.curve.y.span()[1] / line.curve.y.span()[0];
       const double lags = line.curve.x.span()[1] - line.curve.x.span()[0];
       EXPECT_NEAR(-lags / std::log2(ratio), fading->tail.fit.half_life, 1e-6);

@@ -343,7 +343,7 @@ std::vector<Marker> race_markers(const RaceView& race) {
 Line time_invariant_line(const InfluenceTail& tail) {
   std::vector<double> values;
   for (const double lag : tail.lags) values.push_back(std::exp2((1 - lag) / tail.fit.half_life));
-  return styled(lag_line("proposition 3: time-invariant, half-life of " + tail.label, tail.lags, values, 1, 1e-9),
+  return styled(lag_line("constant feedback (proposition 3), half-life of " + tail.label, tail.lags, values, 1, 1e-9),
                 {.ink = Role::dim, .dash = Dash::dashed});
 }
 
