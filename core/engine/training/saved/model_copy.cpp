@@ -10,7 +10,7 @@ ModelCopy::ModelCopy(const nlohmann::json& model, Trainer& trainer)
 
 ModelCopy::ModelCopy(const nlohmann::json& model, Trainer& trainer, Backend& backend, DType dtype)
     : trainer_(&trainer) {
-  if (trainer.is_only_read() && dtype == trainer.dtype()) return;
+  if (trainer.is_only_read() && &backend == &trainer.backend() && dtype == trainer.dtype()) return;
   own_ = std::make_unique<Model>(model, store_);
   store_.allocate_values(backend, dtype);
 }
