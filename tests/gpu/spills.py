@@ -127,7 +127,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     nvcc = find_tool("nvcc")
-    if nvcc is None:
+    if not nvcc:
         print("no nvcc here: nothing is compiled")
         return SKIPPED
     version = version_of(nvcc)

@@ -65,17 +65,14 @@ fs::path weights_in(const fs::path& folder) {
 
 bool is_model_file(const fs::path& file) { return file.filename().string().starts_with("model.safetensors"); }
 
-/// The step that a snapshot holds, -1 for other weights. Throws where a file is not as long as its header says, or has
-/// no config; an index is written after its files.
+/// The step that a snapshot holds, -1 for other weights. Throws where a file is not as long as its header says; an
+/// index is written after its files.
 std::int64_t checked_step(const fs::path& weights) {
-  if (weights.extension() != ".json") {
-    const MappedTensors file(weights);
-    const auto step = file.metadata().find("step");
-    if (file.metadata().contains("afterglow.recipe") && step != file.metadata().end())
-      return std::atoll(step->second.c_str());
-  }
-  if (folder_of_config(weights).empty()) throw BadInput("config.json, which says what model it is, is missing");
-  return -1;
+  if (weights.extension() == ".json") return -1;
+  const MappedTensors file(weights);
+  const auto step = file.metadata().find("step");
+  const bool is_snapshot = file.metadata().contains("afterglow.recipe") && step != file.metadata().end();
+  return is_snapshot ? std::atoll(step->second.c_str()) : -1;
 }
 
 }  // namespace
@@ -193,6 +190,9 @@ void RunFolder::take_state(const fs::path& path, const fs::path& weights, std::i
     known = 0;
     return scan.notes.push_back(path.string() + ": it is damaged or not written to its end: " + error.what());
   }
+  if (known != stamp && own_step < 0 && folder_of_config(weights).empty())
+    return scan.notes.push_back(path.string() +
+                                ": config.json, which says what model it is, is missing or not written yet");
   known = stamp;  // a slow disk is asked once
   const StoredState state{own_step >= 0 ? own_step : step, is_model_file(weights) ? path : weights, own_step >= 0};
   if (scan.states.empty()) scan.home = path.parent_path();
