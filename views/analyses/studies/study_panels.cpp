@@ -174,7 +174,7 @@ void draw_phase_map(Frame& frame, const Panel& panel, const std::vector<Figure>&
     draw_run(frame, std::span(figures).subspan(1), rest);
   } else {
     draw_sentence(frame,
-                  "Every cell is a training of its own with these two settings; brighter cells learned more. The first "
+                  "Every cell is a training of its own with these two settings; its colour is the result. The first "
                   "runs lie far apart, later ones between them. This place shows the best one that has finished.",
                   rest);
   }
