@@ -146,10 +146,7 @@ class RemoteSession final : public ObservationSource {
   }
 
  private:
-  void wake() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
-  }
+  void wake() const { ::eventfd_write(wake_.get(), 1); }
 
   void queue(Command command) { orders_.push_back({std::move(command), ++ordered_}); }  // requires `mutex_`
 
@@ -157,8 +154,8 @@ class RemoteSession final : public ObservationSource {
     std::vector<pollfd> waits{{wake_.get(), POLLIN, 0}};
     if (connection_) connection_->line->wait_for(waits);
     ::poll(waits.data(), waits.size(), milliseconds);
-    std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t size = ::read(wake_.get(), &count, sizeof count);
+    eventfd_t count = 0;
+    ::eventfd_read(wake_.get(), &count);
   }
 
   /// Starts the program and waits for the session's welcome.

@@ -1,5 +1,6 @@
 // One thread serves all windows; the session has its own.
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@
 namespace afterglow {
 namespace {
 
-constexpr int eager_wait = 2, idle_wait = 100;  // milliseconds
+constexpr int paced_wait = 2, idle_wait = 100;  // milliseconds
 constexpr double silence = 10;                  // seconds after which another window may take over
 constexpr int most_credit = 4, most_owed = 2;   // observations in flight: that were wished, and more than that
 constexpr std::size_t piece_bytes = std::size_t{32} << 10, slow_piece_bytes = std::size_t{8} << 10;
@@ -59,7 +60,7 @@ class SessionServer {
     const Descriptor none;
     trains_on_ = socket != nullptr;
     while (!options_.is_over() && (socket || !windows_.empty())) {
-      wait(socket ? socket->renewed() : none, is_awaited() ? eager_wait : idle_wait);
+      wait(socket ? socket->renewed() : none, is_paced() ? paced_wait : idle_wait);
       for (ServedWindow& window : windows_) serve(window);
       std::erase_if(windows_, [this](const ServedWindow& window) {
         const bool is_gone = !window.line.is_open() || (window.ends && window.line.is_idle());
@@ -75,18 +76,19 @@ class SessionServer {
   }
 
  private:
-  /// Whether the window gets something as soon as the session has made it.
-  bool is_awaited() const {
-    return shown_ && (shown_->credit > 0 || owes_answer(*shown_) || !saves_.empty() || !pieces_.empty());
-  }
+  /// Whether the window gets something at a time of its own; all else follows from a message or an observation.
+  bool is_paced() const { return shown_ && (shown_->is_slow || !pieces_.empty()); }
   /// Whether a command's effect has not been sent; a slow line is then kept free for it.
   bool owes_answer(const ServedWindow& window) const { return window.answered < received_; }
 
   void wait(const Descriptor& socket, int milliseconds) {
     std::vector<pollfd> waits;
     for (const ServedWindow& window : windows_) window.line.wait_for(waits);
+    waits.push_back({published_.get(), POLLIN, 0});
     if (socket.valid()) waits.push_back({socket.get(), POLLIN, 0});
     ::poll(waits.data(), waits.size(), milliseconds);
+    eventfd_t count = 0;
+    ::eventfd_read(published_.get(), &count);
     if (!socket.valid() || (waits.back().revents & POLLIN) == 0) return;
     Descriptor in(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC)), out(::dup(in.get()));
     if (out.valid()) add(std::move(in), std::move(out));
@@ -156,6 +158,7 @@ class SessionServer {
     options.device = hello.device;
     options.threads = hello.threads;
     options.first_command = received_ = hello.sent;
+    options.on_publish = [this] { ::eventfd_write(published_.get(), 1); };
     if (!hello.path.empty())
       options.opened = open_aside(hello.path, [path = hello.path] { return open_saved_run(path, newest_state); });
     session_ = std::make_unique<Session>(hello.recipe, options);
@@ -260,6 +263,7 @@ class SessionServer {
   }
 
   ServerOptions options_;
+  Descriptor published_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};  // signalled with each observation
   std::unique_ptr<Session> session_;
   std::uint64_t received_ = 0;                                         // commands
   std::map<std::uint64_t, std::uint64_t> orders_;                      // the last one of each window, by client

@@ -48,6 +48,7 @@ void Mailbox::publish(std::shared_ptr<const Observation> fresh, std::uint64_t co
   taken_commands_ =
       commands;  // after the observation: a reader of the count then finds at least as many commands in it
   ++revision_;
+  if (on_publish_) on_publish_();
 }
 
 }  // namespace afterglow

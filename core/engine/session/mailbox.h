@@ -6,8 +6,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "core/engine/observation/analyses.h"
 #include "core/engine/observation/observation.h"
@@ -23,6 +25,7 @@ class Mailbox {
     std::deque<Command> commands;
   };
 
+  explicit Mailbox(std::function<void()> on_publish = {}) : on_publish_(std::move(on_publish)) {}
   /// Window: queues a command; never blocks.
   void send(Command command);
   /// Window: sets the analyses that it shows from now on.
@@ -56,6 +59,7 @@ class Mailbox {
   // Requires `mutex_`.
   bool has_come() const { return is_closed_ || !inbox_.empty() || requested_ != delivered_; }
 
+  std::function<void()> on_publish_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Command> inbox_;

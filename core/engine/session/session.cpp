@@ -11,7 +11,7 @@ namespace afterglow {
 
 struct Session::Thread {
   Thread(const std::string& recipe, const SessionOptions& options)
-      : worker(recipe, options, mailbox), thread([this] {
+      : mailbox(options.on_publish), worker(recipe, options, mailbox), thread([this] {
           worker.begin();
           while (worker.turn()) {
           }

@@ -16,7 +16,8 @@ struct SessionOptions {
   int threads = 0;              ///< CPU threads, 0: all cores
   bool start_running = true;
   double publish_hz = 60.0;
-  std::uint64_t first_command = 0;  ///< commands counted before the session began
+  std::function<void()> on_publish{};  ///< called on the session's thread after each new observation
+  std::uint64_t first_command = 0;     ///< commands counted before the session began
   /// Creates the back end of this name; tests pass their own.
   std::function<std::unique_ptr<Backend>(const std::string& device, int threads)> make_backend =
       afterglow::make_backend;
