@@ -284,11 +284,11 @@ std::shared_ptr<const DepthView> InterventionRunner::depth(const InspectionSetup
 
 std::shared_ptr<const InspectedView> InterventionRunner::inspect(const InspectionSetup& setup, int traced,
                                                                  const Spectra* numbered,
-                                                                 std::optional<double> accuracy_after) {
+                                                                 const InspectedView* counted) {
   const Task& task = trainer_->task();
   const Example example = sequence_of(setup);
   load(setup);
-  if (!plain_accuracy_) plain_accuracy_ = accuracy({});
+  if (!counted && !plain_accuracy_) plain_accuracy_ = accuracy({});
   if (!plain_) plain_ = answers({}, example);
 
   if (!labels_) {
@@ -304,9 +304,9 @@ std::shared_ptr<const InspectedView> InterventionRunner::inspect(const Inspectio
   view->task = name_of_task(setup);
   view->labels = labels_;
   view->examples = batch_->count();
-  view->accuracy_before = *plain_accuracy_;
-  view->accuracy_after = edits.empty() ? *plain_accuracy_ : accuracy_after ? *accuracy_after : accuracy(edits);
-  view->accuracy_is_old = accuracy_after && !edits.empty();
+  view->accuracy_before = counted ? counted->accuracy_before : *plain_accuracy_;
+  view->accuracy_after = edits.empty() ? view->accuracy_before : counted ? counted->accuracy_after : accuracy(edits);
+  view->accuracy_is_old = counted && !edits.empty();
   // The sequence runs last, because its captures are read from the tape.
   const Answers edited = edits.empty() ? *plain_ : answers(edits, example);
   const auto vocab = static_cast<std::size_t>(trainer_->model().vocab());

@@ -46,10 +46,10 @@ class InterventionRunner {
   /// form as the answers are; `numbered` as in `inspect`.
   std::vector<int> with_next_token(const InspectionSetup& setup, const Spectra* numbered);
   /// Answers, accuracy and operators. `traced` is the part whose token weights are read. Modes take their numbers from
-  /// `numbered`. `accuracy_after`, if given, is used as the accuracy with interventions instead of measuring it, which
-  /// takes most of the time.
+  /// `numbered`. The accuracies of `counted`, if given, are used instead of measuring them, which takes most of the
+  /// time.
   std::shared_ptr<const InspectedView> inspect(const InspectionSetup& setup, int traced, const Spectra* numbered,
-                                               std::optional<double> accuracy_after = std::nullopt);
+                                               const InspectedView* counted = nullptr);
   /// The theorems for one head of part `layer` (for any other part: of the first `ska`); nullptr without such a layer.
   std::shared_ptr<const TheoryView> theory(const InspectionSetup& setup, int layer, int head);
   /// The gradient of the sequence's loss at every depth, and its bounds.

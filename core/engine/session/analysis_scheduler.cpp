@@ -177,15 +177,15 @@ void AnalysisScheduler::advance_urgent(AnalysedRun& run) {
   }
 }
 
-/// While the user moves a control, only the quick response follows; during training an edit has priority.
+/// While the user moves a control, only the quick response follows; during training one to each edit, with priority.
 bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bool running) {
   if (!has(wanted(run) & ~failed_, row.analysis) || !run.has_work(row.analysis)) return false;
-  const bool is_interactive = row.cost == AnalysisCost::interactive;
-  const bool moves = is_interactive && !running && clock_() - last_command_ < move_seconds;
-  if (moves && run.state(row.analysis).is_answered) return false;
-  const bool is_edit = is_interactive && !moves && inspected_is_edited_;
+  const bool is_edit = row.analysis == Analysis::inspected && inspected_is_edited_;
   AnalysisThrottle& throttle = is_edit ? edits_ : of(row.analysis);
-  const double from = clock_();
+  const double from = clock_(), quiet = from - last_command_;
+  const bool moves =
+      running ? is_edit && quiet < steering_seconds : row.cost == AnalysisCost::interactive && quiet < move_seconds;
+  if (moves && (run.state(row.analysis).is_answered || (running && edits_.waited(from) < quiet))) return false;
   if (running && from < (is_edit ? throttle.due_at(share_for_edits) : due_at(row.analysis, run, from))) return false;
   try {
     run.advance(row.analysis, moves ? Budget::piece : Budget::whole);
@@ -196,7 +196,7 @@ bool AnalysisScheduler::update_one(const AnalysisInfo& row, AnalysedRun& run, bo
   const double until = clock_();
   throttle.record(from, until);
   of(row.analysis).record_piece(until - from, true, true);
-  if (is_edit) inspected_is_edited_ = false;
+  if (is_edit && !moves) inspected_is_edited_ = false;
   return true;
 }
 

@@ -94,7 +94,16 @@ TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   analysed.change_inspection({"clear_overrides"});
   analysed.advance(Analysis::inspected);
   EXPECT_TRUE(analysed.is_current(Analysis::inspected))
-      << "at another step nothing is known, so everything is computed";
+      << "at another step nothing is known without interventions, so everything is computed";
+  const double known = analysed.describe().inspected->accuracy_after;
+  analysed.train_step();
+  analysed.change_inspection({"mode_off", R"({"head": 0})"_json});
+  analysed.advance(Analysis::inspected);
+  const auto during = analysed.describe().inspected;
+  EXPECT_EQ(during->step, 14) << "the answer is that of the present weights";
+  EXPECT_EQ(during->accuracy_before, known) << "its accuracy that of the step before";
+  EXPECT_TRUE(during->accuracy_is_old);
+  EXPECT_FALSE(analysed.is_current(Analysis::inspected));
 }
 
 TEST(Capture, ShowsTheAnswersOfTheSequence) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/inspection/inspection_editor.h"
 #include "core/engine/observation/trajectory_view.h"
 #include "core/figure/files/figure_files.h"
@@ -281,17 +282,39 @@ TEST(SessionWorker, ComparesSeedsOfOneRecipe) {
 }
 
 TEST(SessionWorker, AModelIsSeenBeforeItsFirstStep) {
-  Mailbox box;
+  int published = 0;
+  Mailbox box([&] { ++published; });
   SessionWorker worker(small_recipe_json().dump(), {"cpu", 1, true, 1e9}, box);
   worker.begin();
   EXPECT_TRUE(box.take()->model.layers.empty());
+  EXPECT_EQ(published, 0);
   worker.turn();
+  EXPECT_EQ(published, 1);
   const auto seen = box.take();
   EXPECT_FALSE(seen->model.layers.empty());
   EXPECT_TRUE(seen->running);
   EXPECT_EQ(seen->step, 0);
   worker.turn();
   EXPECT_GT(box.take()->step, 0);
+}
+
+TEST(SessionWorker, AnEditDuringTrainingIsAnsweredBeforeItIsCounted) {
+  TurnedWorker test;
+  test.at_rest();
+  const auto next = [&] {
+    test.worker.turn();
+    return test.box.take();
+  };
+  test.box.send({"step", R"({"count": 1000000})"_json});
+  next();
+  test.box.send({"drag_mode", R"({"head": 1, "mode": 0, "re": 0.5})"_json});
+  auto seen = next();
+  ASSERT_TRUE(seen->running);
+  ASSERT_TRUE(seen->inspected && seen->inspected->is_edited());
+  EXPECT_EQ(seen->inspected->step, seen->step);
+  EXPECT_TRUE(seen->inspected->accuracy_is_old);
+  while (seen->running && seen->inspected->accuracy_is_old) seen = next();
+  EXPECT_TRUE(seen->running) << "it is counted while training goes on";
 }
 
 TEST(SessionWorker, AModelAtRestIsSeenBeforeItIsAnalysed) {

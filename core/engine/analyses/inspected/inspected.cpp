@@ -1,6 +1,4 @@
 // When the inspected sequence is answered.
-#include <optional>
-
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/session/analysis_table.h"
 
@@ -8,26 +6,21 @@ namespace afterglow {
 namespace {
 
 /// The answers to the inspected sequence under the interventions. The accuracy on many sequences takes most of the
-/// time, so the first piece shows the accuracy of the last complete run.
+/// time, so a piece shows that of the last complete run, which may be of an earlier step.
 class InspectionAnalysis final : public StepAnalysis<InspectedView> {
  public:
   using StepAnalysis::StepAnalysis;
   AnalysisState state() const override {
     AnalysisState now = StepAnalysis::state();
-    if (now.is_current() && accuracy_is_old_) now.phase = AnalysisPhase::computing;
+    if (now.is_current() && view_->accuracy_is_old) now.phase = AnalysisPhase::computing;
     return now;
   }
   void advance(Budget budget) override {
-    const bool is_known = accuracy_ && accuracy_step_ == of_->step();
-    if (budget == Budget::piece && is_known) {
-      look(accuracy_);
-      accuracy_is_old_ = !of_->inspected->now().interventions.empty();
-      return;
-    }
-    look(std::nullopt);
-    accuracy_ = view_->accuracy_after;
-    accuracy_step_ = of_->step();
-    accuracy_is_old_ = false;
+    const InspectionSetup& setup = of_->inspected->now();
+    const bool is_known = counted_ && (counted_->step == of_->step() || !setup.interventions.empty());
+    const InspectedView* const counted = budget == Budget::piece && is_known ? counted_.get() : nullptr;
+    view_ = of_->inspector->inspect(setup, of_->traced_part, of_->numbered().get(), counted);
+    if (!counted) counted_ = view_;
   }
   void publish(AnalysisResults& results) const override { results.inspected = view_; }
   void forget(std::int64_t) override {
@@ -36,12 +29,7 @@ class InspectionAnalysis final : public StepAnalysis<InspectedView> {
   }
 
  private:
-  void look(std::optional<double> accuracy) {
-    view_ = of_->inspector->inspect(of_->inspected->now(), of_->traced_part, of_->numbered().get(), accuracy);
-  }
-  std::optional<double> accuracy_;  // at `accuracy_step_`
-  std::int64_t accuracy_step_ = -1;
-  bool accuracy_is_old_ = false;
+  std::shared_ptr<const InspectedView> counted_;  // whose accuracies were measured
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ struct InspectedView {
   std::shared_ptr<const std::vector<std::string>> labels;  ///< text of every token id
   std::int64_t examples = 0;                               ///< sequences of the held-out batch
   double accuracy_before = 0, accuracy_after = 0;          ///< share of right answers on them
-  bool accuracy_is_old = false;                            ///< the second one is of other interventions
+  bool accuracy_is_old = false;                            ///< they are of an earlier step or other interventions
   std::vector<InspectedHead> heads;                        ///< of edited layers only
   std::vector<InspectedMlp> mlps;                          ///< edited ones only
   TokenWeights weights;                                    ///< of the traced layer, interventions in force
