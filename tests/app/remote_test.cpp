@@ -14,7 +14,6 @@
 #include "core/io/error.h"
 #include "core/io/named.h"
 #include "core/random/random.h"
-#include "core/recipe/interventions.h"
 #include "tests/app/program_test.h"
 
 namespace afterglow {
@@ -377,16 +376,6 @@ TEST_F(RemoteProgram, WorksThroughSshWhereAServerIsInstalled) {
   run_line("kill $(cat pid)", folder_.path());
 }
 
-double number_of(const char* name, double usual) {
-  const char* const value = std::getenv(name);
-  return value ? std::atof(value) : usual;
-}
-
-struct Speed {
-  double pictures = 0, steps = 0, unwatched = 0, bytes = 0, answer = 0, round_trip = 0;
-  double longest = 0;  // call of the window
-};
-
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -400,107 +389,6 @@ TEST_F(RemoteProgram, AWindowClosesWhateverTheLineDoes) {
   const auto start = Clock::now();
   source.reset();
   EXPECT_LT(seconds_since(start), 8);
-}
-
-/// Steps a second while no window looks.
-double unwatched_steps(ObservationSource& source, double seconds) {
-  const auto newest = [&] {  // not one that has waited
-    const std::uint64_t before = source.revision();
-    source.observe();
-    for (int i = 0; i < 3000 && source.revision() < before + 2; ++i) {
-      source.observe();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return source.observe()->step;
-  };
-  const std::int64_t first = newest();
-  const auto start = Clock::now();
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const std::int64_t last = newest();
-  return static_cast<double>(last - first) / seconds_since(start);
-}
-
-/// Looks at 60 Hz at the first page, then drags an eigenvalue and waits for the picture that shows it.
-Speed speed_of(ObservationSource& source, AnalysisSet analyses) {
-  const double seconds = number_of("AFTERGLOW_SECONDS", 10);
-  source.request_analyses(analyses);
-  for (int i = 0; i < 6000 && (source.observe()->step < 3 || !source.observe()->trace); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  Speed speed;
-  const auto start = Clock::now();
-  const std::int64_t first = source.observe()->step;
-  std::uint64_t revision = source.revision();
-  while (seconds_since(start) < seconds) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(4));
-    if (source.revision() == revision) continue;
-    revision = source.revision();
-    const auto asked = Clock::now();
-    source.observe();
-    speed.bytes = std::max(speed.bytes, source.line().bytes_per_second);
-    speed.longest = std::max(speed.longest, seconds_since(asked));
-    ++speed.pictures;
-  }
-  speed.steps = static_cast<double>(source.observe()->step - first) / seconds_since(start);
-  speed.pictures /= seconds_since(start);
-  speed.round_trip = source.line().round_trip;
-  speed.unwatched = unwatched_steps(source, seconds / 2);
-  constexpr int drags = 10;
-  for (int i = 0; i < drags; ++i) {
-    const std::uint64_t taken = source.taken_commands();
-    const auto now = source.observe();
-    const HeadSpectrum& head = now->spectra->heads.at(0);
-    const auto began = Clock::now();
-    source.send(drag_mode({head.layer, head.head, false, 0}, 0.9 * head.eigenvalues.at(0), true));
-    while (source.taken_commands() <= taken && seconds_since(began) < 5) {
-      source.observe();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    speed.answer += seconds_since(began) / drags;
-  }
-  return speed;
-}
-
-double median(std::vector<double> numbers) {
-  std::ranges::sort(numbers);
-  return numbers[numbers.size() / 2];
-}
-
-/// A measurement, not a test: AFTERGLOW_THROUGH is the command of the line, AFTERGLOW_PRESET what is trained. Here and
-/// there take turns.
-TEST_F(RemoteProgram, DISABLED_Speed) {
-  const auto variable = [](const char* name, const std::string& usual) {
-    const char* value = std::getenv(name);
-    return value ? std::string(value) : usual;
-  };
-  RemoteOptions options = through("session");
-  options.words[2] = variable("AFTERGLOW_THROUGH", options.words[2]);
-  options.hello.recipe = find_preset(variable("AFTERGLOW_PRESET", "ssm-ska")).text;
-  options.hello.device = variable("AFTERGLOW_DEVICE", "cpu");
-  options.hello.threads = 0;
-  const AnalysisSet page = Analysis::spectra | Analysis::trace | set_of(Analysis::inspected);
-  std::vector<Speed> here, there;
-  for (int round = 0; round < static_cast<int>(number_of("AFTERGLOW_ROUNDS", 3)); ++round) {
-    if (options.hello.device == "cpu") {  // this program has no other back end
-      Session local(options.hello.recipe, {.device = "cpu"});
-      here.push_back(speed_of(local, page));
-    }
-    there.push_back(speed_of(*connect_to_remote(options), page));
-  }
-  const auto print = [](const char* where, const std::vector<Speed>& all) {
-    if (all.empty()) return;
-    const auto of = [&](double Speed::*number) {
-      std::vector<double> numbers;
-      for (const Speed& one : all) numbers.push_back(one.*number);
-      return median(numbers);
-    };
-    std::printf(
-        "%-6s %.1f pictures/s, %.2f steps/s, %.2f unwatched, at most %.0f kB/s, round trip %.1f ms, drag %.1f ms, "
-        "longest call %.2f ms\n",
-        where, of(&Speed::pictures), of(&Speed::steps), of(&Speed::unwatched), of(&Speed::bytes) / 1e3,
-        1e3 * of(&Speed::round_trip), 1e3 * of(&Speed::answer), 1e3 * of(&Speed::longest));
-  };
-  print("local", here);
-  print("remote", there);
 }
 
 }  // namespace
