@@ -158,7 +158,10 @@ void list_answer(const InspectedView& inspected, const InspectedAnswer& answer, 
 void list_inspected(const Observation& o, std::vector<NamedNumber>& numbers) {
   if (!o.inspected) return;
   const Names names = Names(numbers).in("probe");
-  names.add("accuracy", o.inspected->is_edited() ? o.inspected->accuracy_after : o.inspected->accuracy_before);
+  const bool is_old = o.inspected->accuracy_is_old;  // a condition must not hold by what was before the edit
+  names.add("accuracy", is_old                     ? unknown
+                        : o.inspected->is_edited() ? o.inspected->accuracy_after
+                                                   : o.inspected->accuracy_before);
   names.in("accuracy").add("plain", o.inspected->accuracy_before);
   for (std::size_t i = o.inspected->answers.size(); i-- > 0;) {
     const InspectedAnswer& answer = o.inspected->answers[i];

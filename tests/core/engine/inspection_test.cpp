@@ -9,6 +9,7 @@
 #include "core/backend/host_numbers.h"
 #include "core/engine/analyses/inspected/inspected_view.h"
 #include "core/engine/inspection/intervention_runner.h"
+#include "core/engine/observation/run_numbers.h"
 #include "core/engine/session/analysed_run.h"
 #include "core/engine/training/pinned_array.h"
 #include "core/io/error.h"
@@ -83,11 +84,13 @@ TEST(Capture, AnswersAtOnceAndCountsAfterwards) {
   const Observation quick = analysed.describe();
   EXPECT_EQ(quick.inspected->accuracy_after, before);
   EXPECT_TRUE(quick.inspected->accuracy_is_old) << "it is that without the intervention";
+  EXPECT_TRUE(std::isnan(number_in(numbers_of(quick), "probe.accuracy")->number)) << "no condition holds by it";
   EXPECT_EQ(quick.inspected->heads.size(), 2u);
   analysed.advance(Analysis::inspected, Budget::whole);
   EXPECT_TRUE(analysed.is_current(Analysis::inspected));
   const Observation whole = analysed.describe();
   EXPECT_FALSE(whole.inspected->accuracy_is_old);
+  EXPECT_EQ(number_in(numbers_of(whole), "probe.accuracy")->number, whole.inspected->accuracy_after);
   EXPECT_EQ(probabilities(*quick.inspected, true), probabilities(*whole.inspected, true));
   EXPECT_EQ(quick.inspected->weights.weights, whole.inspected->weights.weights);
   analysed.train_step();
