@@ -52,17 +52,10 @@ TEST_P(GpuOpTable, GradientsAccumulate) {
     EXPECT_LE(difference.error, 1e-6) << difference.what;
 }
 
-/// Without attention in a window, which the CPU alone computes.
-std::vector<OpCase> cases_of_gpu() {
-  std::vector<OpCase> cases = op_cases();
-  std::erase_if(cases, [](const OpCase& each) { return each.name.find("_window_") != std::string::npos; });
-  return cases;
-}
-
 /// Fused operations whose products have operands of 11 bits in tf32: those over pairs of tokens, the SKA core, and
 /// scans by chunks.
 std::vector<OpCase> rounded_cases() {
-  std::vector<OpCase> cases = cases_of_gpu();
+  std::vector<OpCase> cases = op_cases();
   std::erase_if(cases, [](const OpCase& each) {
     return std::ranges::none_of(std::array{"attention", "feedback", "ridge", "ssd_scan", "delta", "gla"},
                                 [&](const char* name) { return each.name.find(name) != std::string::npos; });
@@ -93,13 +86,13 @@ TEST_P(GpuOpTableInBf16, AgreesWithTheCpu) {
 
 TEST_P(GpuOpTableInBf16, RepeatsItsBits) { expect_same_bits(op_case(), *cuda_); }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInBf16, ::testing::Combine(::testing::ValuesIn(cases_of_gpu()), both_paths),
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInBf16, ::testing::Combine(::testing::ValuesIn(op_cases()), both_paths),
                          name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(All, GpuOpTableInTf32, ::testing::Combine(::testing::ValuesIn(rounded_cases()), both_paths),
                          name_of_case);
 
-INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::Combine(::testing::ValuesIn(cases_of_gpu()), both_paths),
+INSTANTIATE_TEST_SUITE_P(All, GpuOpTable, ::testing::Combine(::testing::ValuesIn(op_cases()), both_paths),
                          name_of_case);
 
 }  // namespace

@@ -327,8 +327,14 @@ void add_sequence_cases(std::vector<OpCase>& cases) {
                                   AttentionSizes{1, 321, 333, 2, 1, 80}, AttentionSizes{1, 256, 400, 1, 1, 128},
                                   AttentionSizes{1, 1000, 1000, 1, 1, 48}})
     cases.push_back(attention_case(n));
-  cases.push_back(attention_case({2, 37, 37, 2, 1, 8}, 5));
-  cases.push_back(attention_case({1, 130, 140, 4, 2, 16}, 70));
+  // Windows: of one token, that end within a tile and with it, longer than the sequence, that leave whole tiles of keys
+  // unseen, and of a few queries whose keys are read in pieces.
+  const std::pair<AttentionSizes, std::int64_t> windows[] = {
+      {{2, 37, 37, 2, 1, 8}, 5},      {{1, 130, 140, 4, 2, 16}, 70}, {{1, 101, 101, 2, 2, 9}, 1},
+      {{1, 33, 64, 4, 2, 15}, 200},   {{1, 200, 200, 3, 1, 65}, 64}, {{1, 70, 333, 2, 1, 200}, 33},
+      {{1, 300, 400, 2, 1, 40}, 129}, {{2, 1, 700, 4, 2, 65}, 300},  {{1, 3, 530, 2, 2, 256}, 1},
+      {{1, 4, 9, 2, 1, 33}, 7}};
+  for (const auto& [n, window] : windows) cases.push_back(attention_case(n, window));
   cases.push_back(attention_of_itself(300));
   cases.push_back(attention_of_itself(65));
   cases.push_back(attention_of_itself(64));

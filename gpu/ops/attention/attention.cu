@@ -1,8 +1,8 @@
 // Softmax attention, y_t = sum over j of softmax_j(scale q_t . k_j) v_j, in one pass over the keys (flash attention): a
 // block owns 64 queries of a head and streams tiles of 64 keys; scores stay in registers, and the gradient recomputes
 // them. Grid: one block for each tile of queries of each head. Products run on tensor cores (tiles.cuh). A separate
-// launch makes the tiles for all blocks; in the forward pass of sequences of one tile the blocks make their own. Long
-// sequences use warp groups where possible (softmax.cuh).
+// launch makes the tiles for all blocks; in the forward pass of sequences of one tile the blocks make their own. Tiles
+// before the window are left out. Long sequences use warp groups where possible (softmax.cuh).
 
 #include "gpu/ops/attention/decoding.cuh"
 #include "gpu/ops/attention/softmax.cuh"
@@ -75,17 +75,18 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   // Late queries see the most keys, so their blocks start first.
   const int first = ((in.queries - 1) / rows - place / sequences) * rows;
   const int count = min(rows, in.queries - first), limit = in.seen(first + count - 1);
+  const int start = in.first_seen(first) / rows * rows;
   const auto begin_copy = [&](std::byte* tile, const Tiles& from, int key) {
     if (key < limit) copy<tile_bytes<columns, exact>>(tile, from.at<columns, exact>(b, key_head, key));
     commit();
   };
   copy<tile_bytes<columns, exact>>(q, in.q.at<columns, exact>(b, h, first));
-  begin_copy(k, in.k, 0);
-  begin_copy(v, in.v, 0);
+  begin_copy(k, in.k, start);
+  begin_copy(v, in.v, start);
   Share<columns> sum;
   sum.clear();
   Softmax softmax;
-  for (int key = 0; key < limit; key += rows) {
+  for (int key = start; key < limit; key += rows) {
     wait<1>();
     __syncthreads();
     Share<width> score;
@@ -93,6 +94,7 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
     __syncthreads();
     begin_copy(k, in.k, key + rows);
     if (key + rows > in.seen(first)) hide_unseen(in, lane, first, key + share, score);
+    if (key < first + rows - 1 + in.since) hide_early(in, lane, first, key + share, score);
     take_scores(score, softmax, sum);
     wait<1>();
     __syncthreads();
@@ -134,6 +136,7 @@ __global__ void __launch_bounds__(threads_of<columns>, blocks_of<columns>)
   Share<rows> score;
   dot<exact, columns>(lane, q, k, in.power_scale(), score);
   if (rows > in.seen(0)) hide_unseen(in, lane, 0, 0, score);
+  if (in.has_window()) hide_early(in, lane, 0, 0, score);
   Share<columns> sum;
   sum.clear();
   Softmax softmax;
@@ -160,10 +163,8 @@ Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, std::int64
   in.keys = int(k.shape[1]);
   in.heads = int(y.shape[2]);
   in.key_heads = int(joined_heads(k).columns() / y.shape[3]);
-  if (window > 0 && window < in.keys)
-    throw Error(ExitCode::failure, "attention in a window of " + std::to_string(window) + " tokens over " +
-                                       std::to_string(in.keys) + " is computed with --device cpu alone; use it");
   in.offset = window > 0 ? in.keys - in.queries + 1 : in.keys;
+  if (window > 0) in.since = int(std::max<std::int64_t>(in.offset - window, Pairs::sees_all));
   in.scale = float(scale);
   return in;
 }
@@ -172,8 +173,8 @@ Pairs attention_pairs(const Tensor& y, const Tensor& k, double scale, std::int64
 Decoding decoding_of(const Pairs& in, const Tensor& q, const Tensor& k, const Tensor& v, const Target& to,
                      float* log_sum) {
   const auto heads = [&](const Tensor& of) { return heads_operand<float>(of, to.width); };
-  return {heads(q),   heads(k), heads(v), to.sink.rows, log_sum,   in.batch,
-          in.queries, in.keys,  in.heads, in.key_heads, in.offset, in.scale};
+  return {heads(q), heads(k), heads(v),     to.sink.rows, log_sum,  in.batch, in.queries,
+          in.keys,  in.heads, in.key_heads, in.offset,    in.since, in.scale};
 }
 
 /// Rows of tiles for queries (`of_queries` operands) and for keys (two).

@@ -83,9 +83,9 @@ __device__ void put_answer(const Decoding& in, const Joined& all, const Value& v
 template <int columns>
 __device__ Sum<columns> sum_piece(const Decoding& in) {
   const DecodingPosition at(in);
-  const int pieces = int(gridDim.y), share = (in.keys + pieces - 1) / pieces;
-  const int begin = int(blockIdx.y) * share;
-  const int end = min(min(in.keys, at.query + in.offset), begin + share);
+  const int pieces = int(gridDim.y), share = (in.keys - in.first_key() + pieces - 1) / pieces;
+  const int piece = in.first_key() + int(blockIdx.y) * share, begin = max(piece, at.query + in.since);
+  const int end = min(min(in.keys, at.query + in.offset), piece + share);
   typename Sum<columns>::Part q;
   Sum<columns>::read(in.q, at.row(in), at.h, true, q);
   Sum<columns> sum;
@@ -141,7 +141,8 @@ __global__ void __launch_bounds__(block) join_kernel(Decoding in, const float* p
 }
 
 int pieces_of(const Decoding& in) {
-  return std::max(1, std::min((in.keys + min_keys - 1) / min_keys, max_blocks / in.places()));
+  const int keys = in.keys - in.first_key();
+  return std::max(1, std::min((keys + min_keys - 1) / min_keys, max_blocks / in.places()));
 }
 
 }  // namespace

@@ -13,10 +13,11 @@ struct Decoding {
   tiles::Operand q, k, v;
   Rows<float> y;
   float* log_sum;
-  int batch, queries, keys, heads, key_heads, offset;
+  int batch, queries, keys, heads, key_heads, offset, since;
   float scale;
 
   __host__ __device__ int places() const { return batch * heads * queries; }
+  __host__ __device__ int first_key() const { return since > 0 ? since : 0; }  ///< that any query sees
 };
 
 /// Number of floats that decode needs in `partials`.

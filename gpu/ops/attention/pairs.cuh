@@ -10,14 +10,17 @@
 
 namespace afterglow::device::tiles {
 
-/// weight[t,j] = exp(scale q_t . k_j - log_sum_t) for j < t + offset; y_t = sum over j of weight v_j. The tokens of a
-/// sequence are contiguous. `dy` is the upstream gradient; for the feedback it is u.
+/// weight[t,j] = exp(scale q_t . k_j - log_sum_t) for t + since <= j < t + offset; y_t = sum over j of weight v_j. The
+/// tokens of a sequence are contiguous. `dy` is the upstream gradient; for the feedback it is u.
 struct Pairs {
   Tiles q, k, v, dy;
-  int batch, queries, keys, heads, key_heads, offset;
+  int batch, queries, keys, heads, key_heads, offset, since = sees_all;
   float scale;
 
+  static constexpr int sees_all = -(1 << 30);  ///< `since` without a window
+  __host__ __device__ bool has_window() const { return queries - 1 + since > 0; }
   __device__ int seen(int query) const { return min(keys, query + offset); }
+  __device__ int first_seen(int query) const { return max(0, query + since); }
   /// Scores are in base 2, because the hardware's exponential is 2^x.
   __device__ float power_scale() const { return scale * 1.44269504f; }
 };
@@ -77,8 +80,8 @@ struct PassPosition {
     first = (of_keys ? tile : (own_length - 1) / own - tile) * own;
     count = min(own, own_length - first);
     own_row = std::size_t(batch) * own_length + first;
-    begin = of_keys ? max(0, first - in.offset + 1) / streamed * streamed : 0;
-    const int end = of_keys ? in.queries : in.seen(first + count - 1);
+    begin = (of_keys ? max(0, first - in.offset + 1) : in.first_seen(first)) / streamed * streamed;
+    const int end = of_keys ? min(in.queries, first + count - in.since) : in.seen(first + count - 1);
     tiles_a_head = max(0, (end - begin + streamed - 1) / streamed);
     steps = tiles_a_head * (of_keys ? group : 1);
   }
@@ -149,6 +152,13 @@ struct GradientPass {
       const float made = counts ? exp2f(value - query.log_sum) : 0.0f;
       if constexpr (slopes) slope.at(n, r, e) *= made * query.gain * in.scale;
       return made;
+    });
+    if (of_keys ? token + width - 1 + in.since <= at.first : token >= at.first + rows - 1 + in.since) return;
+    weight.each([&](int n, int r, int e, float value) {  // a window: queries see no earlier keys
+      const int row = at.first + lane.row_of(r), column = token + lane.column_of(n, e);
+      if ((of_keys ? row - column : column - row) >= in.since) return value;
+      if constexpr (slopes) slope.at(n, r, e) = 0.0f;
+      return 0.0f;
     });
   }
 

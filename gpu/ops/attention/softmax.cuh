@@ -23,6 +23,14 @@ __device__ void hide_unseen(const Pairs& in, const LanePosition& lane, int first
   });
 }
 
+/// The same of keys before the queries' window.
+template <int width>
+__device__ void hide_early(const Pairs& in, const LanePosition& lane, int first, int key, Share<width>& score) {
+  score.each([&](int n, int r, int e, float value) {
+    return key + lane.column_of(n, e) >= first + lane.row_of(r) + in.since ? value : -INFINITY;
+  });
+}
+
 /// Writes the results of `count` queries of one head from `first` on; softmax.total is that of the whole row.
 template <int columns, class T>
 __device__ void put_answers(const Pairs& in, const LanePosition& lane, int b, int h, int first, int count,
@@ -43,15 +51,15 @@ inline int warpgroup_row_bytes(int width) {
   return warpgroup_columns(width) == 64 ? row_bytes<64, false> : row_bytes<128, false>;
 }
 
-/// Whether attention and its gradient use warp groups, whose products are not exact. Shorter sequences give too few
-/// blocks and too empty tiles. With narrow_width heads computing the weights dominates, so warp groups pay only for
-/// long sequences, or when the tiles would not fill the GPU.
+/// Whether attention and its gradient use warp groups, whose products are not exact and which know no windows. Shorter
+/// sequences give too few blocks and too empty tiles. With narrow_width heads computing the weights dominates, so warp
+/// groups pay only for long sequences, or when the tiles would not fill the GPU.
 inline bool uses_warpgroups(const Pairs& in, int width, Precision precision) {
   constexpr int min_length = 256, min_narrow_length = 1024, min_width = 33, narrow_width = 64, max_width = 128,
                 few_tiles = 448;
   const int shorter = std::min(in.queries, in.keys);
   if (!hopper_attention || precision == Precision::fp32 || in.scale <= 0 || !has_warpgroups()) return false;
-  if (width < min_width || width > max_width || shorter < min_length) return false;
+  if (width < min_width || width > max_width || shorter < min_length || in.has_window()) return false;
   return width > narrow_width || shorter >= min_narrow_length ||
          in.batch * in.heads * int(blocks_for(in.queries, rows)) <= few_tiles;
 }
