@@ -59,7 +59,7 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
   const Interruption noticed;
   if (!options.csv.empty()) require_writable(options.csv);
   const SavedRun moment =
-      open_with_weights(options.snapshot, options.step, "eval needs trained weights", common, output);
+      open_with_weights(options.snapshot, options.step, "eval needs trained weights", common, output, Use::only_run);
   const std::unique_ptr<Backend> backend = chosen_backend(moment, common, output);
   TrainingRun run(moment, *backend);
   nlohmann::json config = task_of(options, run.recipe());
@@ -105,11 +105,15 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     const std::unique_ptr<Task> task = asked_task(options, config);
     measure(config, bindings_of(config), task->length(), true);
   } else {
-    const std::vector<int> counts = options.bindings.empty() ? std::vector<int>{1, 2, 4, 8} : options.bindings;
+    const bool has_bindings = evaluation_config(config, {1, 64}) != evaluation_config(config, {2, 64});
+    if (!has_bindings && !options.bindings.empty()) throw UsageError("this task has no bindings; leave out --bindings");
+    const std::vector<int> few = has_bindings ? std::vector{1, 2, 4, 8} : std::vector{1},
+                           counts = options.bindings.empty() ? few : options.bindings;
     const std::vector<int> spans = options.lengths.empty() ? std::vector<int>{64, 128, 256, 512} : options.lengths;
     for (const EvalCell& cell : evaluation_grid(config, counts, spans)) {
       if (cell.fits()) {
-        measure(evaluation_config(config, cell), cell.bindings, cell.length, false);
+        measure(evaluation_config(config, cell), has_bindings ? nlohmann::json(cell.bindings) : nlohmann::json(),
+                cell.length, false);
       } else {
         left_out.push_back({{"bindings", cell.bindings}, {"length", cell.length}, {"why", cell.problem}});
       }
@@ -125,9 +129,10 @@ nlohmann::json evaluate(const EvalOptions& options, const CommonOptions& common,
     }
     output.wrote(write_csv(options.csv, columns, existing_files(common)));
   }
-  return {{"snapshot", options.snapshot}, {"step", run.step()},        {"examples", options.examples},
-          {"form", form_of(options)},     {"device", backend->name()}, {"cells", cells},
-          {"left_out", left_out}};
+  return {{"snapshot", options.snapshot}, {"step", run.step()},
+          {"examples", options.examples}, {"form", form_of(options)},
+          {"device", backend->name()},    {"weights", stored_type(run)},
+          {"left_out", left_out},         {"cells", cells}};
 }
 
 }  // namespace afterglow

@@ -82,10 +82,10 @@ nlohmann::json forward(const ForwardOptions& options, const CommonOptions& commo
       make_tensor("logits", {ids.sequences, ids.length, model.vocab()}, std::span<const float>(logits)));
   write_safetensors(options.out, file, existing_files(common));
   output.line("logits [", ids.sequences, ", ", ids.length, ", ", model.vocab(), "] written to ", options.out);
-  return {{"model", options.model},   {"step", run.step()},         {"tokens", options.tokens},
-          {"logits", options.out},    {"sequences", ids.sequences}, {"length", ids.length},
-          {"padding", padding},       {"vocab", model.vocab()},     {"parameters", run.trainer().parameters().count()},
-          {"device", backend->name()}};
+  return {{"model", options.model},    {"step", run.step()},         {"tokens", options.tokens},
+          {"logits", options.out},     {"sequences", ids.sequences}, {"length", ids.length},
+          {"padding", padding},        {"vocab", model.vocab()},     {"parameters", run.trainer().parameters().count()},
+          {"device", backend->name()}, {"weights", stored_type(run)}};
 }
 
 nlohmann::json layer(const LayerOptions& options, const CommonOptions& common, Output& output) {

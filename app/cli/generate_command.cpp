@@ -58,9 +58,8 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
   TrainingRun run(saved, *backend);
   const std::vector<int> beginning = beginning_of(options, run);
   const Task& task = run.trainer().task();
-  const char* const weights = name_of(run.trainer().parameters().is_narrow() ? DType::bf16 : DType::f32);
   if (const Precision precision = backend->precision(); precision != Precision::fp32)
-    output.note("single tokens are multiplied with ", weights, " weights in float32; ", name_of(precision),
+    output.note("single tokens are multiplied with ", stored_type(run), " weights in float32; ", name_of(precision),
                 " is used for a beginning that is read at once (--prefill)");
   std::vector<int> all = beginning;
   nlohmann::json tokens = nlohmann::json::array();
@@ -90,7 +89,7 @@ nlohmann::json generate(const GenerateOptions& options, const CommonOptions& com
           {"draw", options.seed},
           {"temperature", options.temperature},
           {"device", backend->name()},
-          {"weights", weights}};
+          {"weights", stored_type(run)}};
 }
 
 }  // namespace afterglow

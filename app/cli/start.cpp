@@ -201,6 +201,10 @@ SavedRun open_with_weights(const std::string& path, std::int64_t step, const std
   return saved;
 }
 
+std::string_view stored_type(const TrainingRun& run) {
+  return name_of(run.trainer().parameters().is_narrow() ? DType::bf16 : DType::f32);
+}
+
 SavedRun open_named(const std::string& word, std::int64_t step) {
   const bool is_file = std::filesystem::exists(word);
   const std::size_t at = word.rfind('@');

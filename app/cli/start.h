@@ -68,6 +68,9 @@ enum class Use { whatever, only_run };
 SavedRun open_with_weights(const std::string& path, std::int64_t step, const std::string& need,
                            const CommonOptions& common, Output& output, Use use = Use::whatever);
 
+/// The type in which a run's device holds the weights of projections.
+std::string_view stored_type(const TrainingRun& run);
+
 /// What a comparison names: a preset, a file or folder, or a checkpoint of a folder as "run@500"; without a step the
 /// one that open_saved_run chooses for `step`. Prints no notes.
 SavedRun open_named(const std::string& word, std::int64_t step = no_step);

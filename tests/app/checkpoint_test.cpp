@@ -62,6 +62,11 @@ TEST_F(Checkpoints, OpenAsASnapshotDoes) {
   done("export " + trained["snapshot"].get<std::string>() + " --format transformers --out tuned");
   EXPECT_EQ(logits("tuned"), logits(trained["snapshot"]));
   EXPECT_EQ(parsed(done("eval moved --examples 4 --json"))["cells"].size(), 1u);
+  const json by_length = parsed(done("eval moved --examples 4 --lengths 8,16 --json"));
+  EXPECT_EQ(by_length["cells"].size(), 2u) << "numbers have no bindings";
+  EXPECT_FALSE(by_length["cells"][0].contains("bindings"));
+  EXPECT_EQ(by_length["weights"], "f32");
+  EXPECT_EQ(run("eval moved --examples 4 --bindings 1,2").code, 2);
   done("plot token_weights --snapshot moved --svg weights.svg --device cpu");
   EXPECT_THAT(text_of(folder_ / "weights.svg"), Not(HasSubstr(folder_.path().string()))) << "no path of this machine";
   EXPECT_THAT(done("info moved").out, AllOf(HasSubstr("transformers"), HasSubstr("layers.1.mamba2.D")));
