@@ -146,20 +146,13 @@ json list_devices(const Output& output) {
 
 /// The models of other libraries, with what can be done with them.
 json list_models(Output& output) {
-  json models = json::array();
-  const auto list = [&](const ReadableModel& row) {
-    output.print("  %-17s %-15s %-28s %-5s %-17s %s", row.name.c_str(), row.library.c_str(), row.trains.c_str(),
-                 row.steps.c_str(), row.exported.c_str(), row.layers.c_str());
-  };
-  list({"model_type", "library", "layers", "trains", "steps", "exported"});
-  for (const ReadableModel& row : readable_models()) {
-    list(row);
-    models.push_back({{"name", row.name},
-                      {"library", row.library},
-                      {"layers", row.layers},
-                      {"trains", row.trains},
-                      {"steps", row.steps},
-                      {"exported", row.exported}});
+  constexpr const char* columns = "  %-17s %-15s %-28s %-5s %-17s %s";
+  output.print(columns, "model_type", "library", "trains", "steps", "exported", "layers");
+  const json& models = library_words()["models"];
+  for (const json& row : models) {
+    const auto word = [&](const char* column) { return row[column].get_ref<const std::string&>().c_str(); };
+    output.print(columns, word("name"), word("library"), word("trains"), word("steps"), word("exported"),
+                 word("layers"));
   }
   return {{"models", models}};
 }

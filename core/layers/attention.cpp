@@ -36,9 +36,10 @@ void read_scaling(const nlohmann::json& config, const std::string& where, Rotary
   if (type == "linear") return;
   rates.kept = type == "llama3" ? RotaryRates::Kept::by_turns : RotaryRates::Kept::by_pair;
   rates.low = get_number(config, "low", std::nullopt, 0, 1e9, where);
-  rates.high = get_number(config, "high", std::nullopt, 0, 1e9, where);
+  rates.high = get_number(config, "high", std::nullopt, type == "llama3" ? 0 : -1e9, 1e9, where);
   if (type == "llama3") rates.original = get_number(config, "original", std::nullopt, 1, 1e12, where);
-  if (!(rates.high > rates.low)) throw BadInput(where, ": high must be more than low; change one");
+  if (type == "llama3" ? rates.high <= rates.low : rates.high == rates.low)
+    throw BadInput(where, ": high must be more than low, or of yarn another number; change one");
 }
 
 struct AttentionConfig : JsonFields {

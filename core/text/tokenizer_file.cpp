@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t largest_tokenizer = std::size_t{128} << 20;
 constexpr int deepest = 64;
 
-[[noreturn]] void refuse_content(const std::string& why) { throw BadInput(why); }
-
 /// Decides for each event of the parser whether the value is kept, and takes the two lists itself.
 class Collector {
  public:
@@ -24,13 +22,13 @@ class Collector {
 
   bool operator()(int depth, json::parse_event_t event, json& parsed) {
     using Event = json::parse_event_t;
-    if (depth >= deepest) refuse_content("more than 64 lists and objects inside each other");
+    if (depth >= deepest) throw BadInput("more than 64 lists and objects inside each other");
     if (event == Event::key && depth == 1) is_in_model_ = parsed == "model";
     if (event == Event::key && depth <= 2) list_ = depth == 2 && is_in_model_ ? parsed.get<std::string>() : "";
     const bool is_merge = list_ == "merges";
     if (depth < 3 || !(is_merge || list_ == "vocab")) {
       // Small values take many times their bytes in memory.
-      if (event != Event::key && left_-- == 0) refuse_content("there are too many small values in it");
+      if (event != Event::key && left_-- == 0) throw BadInput("there are too many small values in it");
       return true;
     }
     if (event == Event::key) token_ = parsed.get<std::string>();
@@ -46,13 +44,13 @@ class Collector {
     if (!token_ && !is_listed) return false;
     const std::string token = is_listed ? value.get<std::string>() : *std::exchange(token_, std::nullopt);
     if (!is_listed && !(value.is_number_unsigned() && value <= INT32_MAX))
-      refuse_content("the number of the token \"" + terminal_text(token) + "\" is not from 0 to 2,147,483,647");
+      throw BadInput("the number of the token \"" + terminal_text(token) + "\" is not from 0 to 2,147,483,647");
     file_.vocabulary.insert_or_assign(token, is_listed ? listed_++ : value.get<std::uint32_t>());
     return !is_listed;  // what has no key is not kept
   }
 
   bool take_merge(int depth, const json& value) {
-    if (!value.is_string()) refuse_content("a merge is not a text");
+    if (!value.is_string()) throw BadInput("a merge is not a text");
     const std::string& text = value.get_ref<const std::string&>();
     if (depth == 4) {
       parts_.push_back(text);
@@ -68,7 +66,7 @@ class Collector {
 
   void add_merge() {
     if (parts_.size() != 2)
-      refuse_content("a merge has " + std::to_string(parts_.size()) + " parts, not two" +
+      throw BadInput("a merge has " + std::to_string(parts_.size()) + " parts, not two" +
                      (parts_.empty() ? "" : ": \"" + terminal_text(parts_[0].substr(0, 100)) + "\""));
     file_.merges.emplace_back(std::move(parts_[0]), std::move(parts_[1]));
     parts_.clear();
@@ -105,7 +103,7 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
     file.content = json::parse(bytes, std::ref(collector));
     leave_out_nulls(file.content);
     if (!member(member(file.content, "model"), "vocab").is_structured())
-      refuse_content("there is no vocabulary in it (\"model\", \"vocab\")");
+      throw BadInput("there is no vocabulary in it (\"model\", \"vocab\")");
   } catch (const std::exception& error) {
     const auto* syntax = dynamic_cast<const json::parse_error*>(&error);
     const std::string why =

@@ -14,19 +14,15 @@ namespace {
 
 constexpr const char* sessa_type = "sessa";
 
-json mixer_of(const ConfigFields& config) {
-  const std::int64_t heads = config.integer("n_heads", 1);
-  return {{"kind", sessa_type},
-          {"n_heads", heads},
-          {"n_kv_heads", config.integer("n_kv_heads", heads)},
-          {"use_forward_rope", config.flag("use_forward_rope", true)},
-          {"gamma_max", config.number("gamma_max", 0.999)},
-          {"ln_eps", config.number("ln_eps", 1e-5)}};
-}
-
 ModelPlan plan_sessa(const ConfigFields& config) {
   ModelPlan plan(config, config.number("norm_eps", 1e-5), "", "norm.weight");
-  const json mixer = mixer_of(config);
+  const std::int64_t heads = config.integer("n_heads", 1);
+  const json mixer{{"kind", sessa_type},
+                   {"n_heads", heads},
+                   {"n_kv_heads", config.integer("n_kv_heads", heads)},
+                   {"use_forward_rope", config.flag("use_forward_rope", true)},
+                   {"gamma_max", config.number("gamma_max", 0.999)},
+                   {"ln_eps", config.number("ln_eps", 1e-5)}};
   for (std::int64_t layer = 0; layer < config.layers(); ++layer) {
     const auto block = static_cast<std::size_t>(layer);
     const auto match = [&](const std::string& name) { plan.match(block, std::string(sessa_type) + "." + name, name); };
@@ -36,7 +32,7 @@ ModelPlan plan_sessa(const ConfigFields& config) {
     }
     match("mixer.gamma_bias");
     match("mixer.gamma_ctx.weight");
-    if (mixer["n_heads"] > 1) match("mixer.out_proj.weight");
+    if (heads > 1) match("mixer.out_proj.weight");
     for (const char* table : {"rope_inv_freq", "causal_mask_f_full", "causal_mask_fb_full"})
       plan.holds_no_weights("layers." + std::to_string(layer) + ".mixer." + table);
     plan.add_block({{"mixer", mixer}});
@@ -51,9 +47,8 @@ json sessa_config(const json& model, const json&, std::vector<std::string>&) {
     const bool is_alone =
         block.contains("mixer") && block["mixer"].value("kind", "") == sessa_type && !block.contains("mlp");
     if (!is_alone || block != blocks.front() || !block["mixer"].value("use_feedback", true) ||
-        !block["mixer"].value("use_norm", true) || model.contains("memory"))
-      throw Error(
-          ExitCode::bad_input,
+        !block["mixer"].value("use_norm", true))
+      throw BadInput(
           "a model of Sessa's package has equal Sessa blocks with feedback and nothing else; export with --format npz");
   }
   config.update(blocks.front()["mixer"]);
@@ -69,28 +64,24 @@ bool is_of_spectral_memory(const json& config) {
   return config.value("model_type", json()) == spectral_memory_type || config.value("model", json()) == "KLMemory";
 }
 
-/// The published arguments; those of the series belong to the task.
-json model_of(const ConfigFields& config) {
+ModelPlan plan_spectral_memory(const ConfigFields& config) {
   if (!config.flag("kl_detach", true))
     config.refuse("kl_detach",
                   "gradients through the decomposition are not computed here; the published value is true");
-  return {{"kind", spectral_memory_type},
-          {"d_model", config.integer("d_model", std::nullopt)},
-          {"n_heads", config.integer("n_heads", std::nullopt)},
-          {"d_ff", config.integer("d_ff", std::nullopt)},
-          {"e_layers", config.integer("e_layers", std::nullopt)},
-          {"dropout", config.number("dropout", 0.1)},
-          {"kl_strategy", config.text("kl_strategy", "empirical")},
-          {"kl_kernel", config.text("kl_kernel", "exp")},
-          {"kl_tau", config.number("kl_tau", 64.0)},
-          {"kl_lambda_scale", config.flag("kl_lambda_scale", true)},
-          {"n_components", config.integer("n_components", 16)},
-          {"memory_tokens", config.integer("memory_tokens", 4)},
-          {"memory_depth", config.integer("memory_depth", 3000)}};
-}
-
-ModelPlan plan_spectral_memory(const ConfigFields& config) {
-  const json model = model_of(config);
+  // The published arguments; those of the series belong to the task.
+  const json model{{"kind", spectral_memory_type},
+                   {"d_model", config.integer("d_model", std::nullopt)},
+                   {"n_heads", config.integer("n_heads", std::nullopt)},
+                   {"d_ff", config.integer("d_ff", std::nullopt)},
+                   {"e_layers", config.integer("e_layers", std::nullopt)},
+                   {"dropout", config.number("dropout", 0.1)},
+                   {"kl_strategy", config.text("kl_strategy", "empirical")},
+                   {"kl_kernel", config.text("kl_kernel", "exp")},
+                   {"kl_tau", config.number("kl_tau", 64.0)},
+                   {"kl_lambda_scale", config.flag("kl_lambda_scale", true)},
+                   {"n_components", config.integer("n_components", 16)},
+                   {"memory_tokens", config.integer("memory_tokens", 4)},
+                   {"memory_depth", config.integer("memory_depth", 3000)}};
   ModelPlan plan(model, {{"kind", "forecast"},
                          {"path", "built-in"},
                          {"length", config.integer("seq_len", std::nullopt)},
@@ -132,12 +123,6 @@ json spectral_memory_config(const json& model, const json& task, std::vector<std
 
 bool is_of_state_spaces(const json& config) { return config.contains("ssm_cfg") && !config.contains("model_type"); }
 
-/// The vocabulary with the rows that the library adds.
-std::int64_t padded_vocabulary(const ConfigFields& config) {
-  const std::int64_t step = config.integer("pad_vocab_size_multiple", 8), words = config.integer("vocab_size", 50277);
-  return (words + step - 1) / step * step;
-}
-
 void refuse_others(const ConfigFields& config, const ConfigFields& ssm, bool is_second) {
   const auto holds = [](const ConfigFields& fields, const char* name) {
     return fields.has(name) && fields.fields()[name] != 0 && fields.fields()[name] != false &&
@@ -156,10 +141,11 @@ ModelPlan plan_state_spaces(const ConfigFields& config) {
   const bool is_second = layer == "Mamba2";
   if (!is_second && layer != "Mamba1" && layer != "Mamba") ssm.refuse("layer", "Mamba1 and Mamba2 are read");
   refuse_others(config, ssm, is_second);
+  const std::int64_t step = config.integer("pad_vocab_size_multiple", 8), words = config.integer("vocab_size", 50277);
   json outer = ssm.fields();
   outer.update({{"hidden_size", config.integer("d_model", std::nullopt)},
                 {"num_hidden_layers", config.integer("n_layer", std::nullopt)},
-                {"vocab_size", padded_vocabulary(config)},
+                {"vocab_size", (words + step - 1) / step * step},  // with the rows that the library adds
                 {"tie_word_embeddings", config.flag("tie_embeddings", true)}});
   const ConfigFields fields = ssm.filled(outer);
   ModelPlan plan(fields, 1e-5, "backbone.", "norm_f.weight", "embedding.weight");
@@ -184,11 +170,7 @@ ModelPlan plan_state_spaces(const ConfigFields& config) {
   } else {
     mixer = mamba_mixer(fields, {"d_state", "d_conv", "expand", "dt_rank", "bias", "conv_bias"});
   }
-  for (std::size_t block = 0; block < static_cast<std::size_t>(fields.layers()); ++block) {
-    plan.match(block, "mixer_norm.weight", "norm.weight");
-    is_second ? match_mamba2(plan, block, mixer, "mamba2.", "mixer.") : match_mamba(plan, block, mixer, "mixer.");
-    plan.add_block({{"mixer", mixer}});
-  }
+  add_mamba_blocks(plan, fields, mixer);
   return plan;
 }
 

@@ -120,6 +120,7 @@ void move_rows(std::span<float> parameter, std::span<float> tensor, const Weight
 
 /// The shape of the library's tensor.
 std::vector<std::int64_t> tensor_shape(const Parameter& parameter, const WeightMatch& match) {
+  if (!match.shape.empty()) return match.shape;
   std::vector<std::int64_t> shape = parameter.shape.extents();
   if (match.tensor_rows > 0) shape.front() = match.tensor_rows;
   if (match.stacked > 0) {
@@ -169,12 +170,14 @@ std::span<const float> numbers_of(const std::vector<const TensorView*>& tensors,
   return room;
 }
 
-/// Moves weights from a mapped file to parameters piece by piece: threads widen a piece while the one before it
-/// travels to the device.
+/// Moves weights from a mapped file to parameters piece by piece: threads widen a piece where the host's back end has
+/// it, or while the one before it travels to the device.
 class WeightStream : Immovable {
  public:
   WeightStream(Backend& backend, std::int64_t weights)
-      : backend_(&backend), pool_(weights < worth_threads ? 1 : std::min(processors(), most_threads)) {
+      : backend_(&backend),
+        is_host_(backend.name() == "cpu"),
+        pool_(weights < worth_threads ? 1 : std::min(processors(), most_threads)) {
     for (Piece& piece : pieces_) {
       piece.numbers = backend.allocate_host(piece_size * sizeof(float));
       piece.sent = backend.make_event();
@@ -195,7 +198,8 @@ class WeightStream : Immovable {
       const std::span<const std::byte> bytes = tensor.bytes.subspan(static_cast<std::size_t>(first) * width);
       Piece& piece = pieces_[turn_ ^= 1];
       piece.sent->wait();
-      const std::span<T> all(static_cast<T*>(piece.numbers), static_cast<std::size_t>(own));
+      T* const place = parameter.as<T>() + at + first;
+      const std::span<T> all(is_host_ ? place : static_cast<T*>(piece.numbers), static_cast<std::size_t>(own));
       std::atomic<bool> is_finite = true;
       pool_.for_ranges(own, piece_size / 16, [&](std::int64_t begin, std::int64_t end) {
         const std::span<T> numbers =
@@ -205,7 +209,8 @@ class WeightStream : Immovable {
         if (first_non_finite<T>(numbers) >= 0) is_finite = false;
       });
       if (!is_finite) return at + first + first_non_finite<T>(all);
-      backend_->queue_upload({parameter.as<T>() + at + first, {own}, parameter.dtype}, piece.numbers);
+      if (is_host_) continue;
+      backend_->queue_upload({place, {own}, parameter.dtype}, piece.numbers);
       piece.sent->set();
     }
     give_back_pages(tensor.bytes);
@@ -220,6 +225,7 @@ class WeightStream : Immovable {
     std::unique_ptr<DeviceEvent> sent;
   };
   Backend* backend_;
+  bool is_host_;
   ThreadPool pool_;
   Piece pieces_[2];
   int turn_ = 0;
@@ -603,7 +609,13 @@ WrittenModel write_model(const CheckpointLibrary& library, const json& model, co
   WrittenModel written;
   const bool is_at_home = origin.is_object() && origin.value("library", "") == library.name;
   if (is_at_home) written.config = origin["config"];
+  if (is_at_home && !model.value("tie_embedding", false) && !builds(library, written.config, model))
+    written.config["tie_word_embeddings"] = false;  // the head has numbers of its own, whatever was read
   if (!is_at_home || !builds(library, written.config, model)) {
+    if (model.contains("blocks")) {
+      require_known(model, {"d_model", "vocab", "tie_embedding", "norm_eps", "blocks"});
+      for (const json& block : blocks_of(model)) require_known(block, {"mixer", "mlp"});
+    }
     const json described = library.config_of(model, task, written.notes);
     for (const auto& [key, value] : described.items()) {
       if (!value.is_null()) written.config[key] = value;

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::size_t largest_config = std::size_t{4} << 20;
 
-void erase_nulls(json& object) {
-  for (auto field = object.begin(); field != object.end();) {
-    if (field->is_object()) erase_nulls(*field);
-    field = field->is_null() ? object.erase(field) : std::next(field);
-  }
+void erase_nulls(json& value) {
+  for (auto field = value.begin(); value.is_object() && field != value.end();)
+    field = field->is_null() ? value.erase(field) : std::next(field);
+  if (!value.is_structured()) return;
+  for (json& one : value) erase_nulls(one);
 }
 }  // namespace
 

@@ -25,8 +25,8 @@ struct FlaMixer {
   void (*match_more)(ModelPlan& plan, std::size_t block, const ConfigFields& config, const json& mixer) = nullptr;
 };
 
-[[noreturn]] void refuse_layer(const std::string& what) {
-  throw BadInput("flash-linear-attention has no layer ", what, "; export with --format npz");
+[[noreturn]] void has_no(const std::string& what) {
+  throw BadInput("flash-linear-attention has no ", what, "; export with --format npz");
 }
 
 /// size * factor, which must be a whole number of `parts`.
@@ -90,7 +90,7 @@ double expansion(std::int64_t columns, std::int64_t width) {
 
 void require_unit_keys(const json& mixer, std::vector<std::string>& notes) {
   const std::string norm = mixer.value("qk_norm", "unit");
-  if (norm == "none") refuse_layer("that leaves queries and keys as long as they are");
+  if (norm == "none") has_no("layer that leaves queries and keys as long as they are");
   if (norm == "unit")
     notes.emplace_back(
         "queries and keys are divided by sqrt(|x|² + 1e-6) there, not by |x| + 1e-6 as here: answers differ by about "
@@ -119,10 +119,10 @@ void describe_gated_deltanet(const json& mixer, json& config, std::vector<std::s
   const Sizes sizes(mixer, config);
   const std::int64_t key_heads = mixer.value("key_heads", sizes.heads);
   if (mixer.value("query_heads", sizes.heads) != key_heads || mixer.value("value_heads", sizes.heads) != sizes.heads)
-    refuse_layer("with these numbers of heads");
+    has_no("layer with these numbers of heads");
   if (!mixer.value("use_beta", true) || mixer.value("feature_map", "identity") != "identity" ||
       !mixer.value("qk_silu", true) || !mixer.value("v_silu", true))
-    refuse_layer(mixer["kind"].get<std::string>() + " without β or SiLU, or with a feature map");
+    has_no("layer " + mixer["kind"].get<std::string>() + " without β or SiLU, or with a feature map");
   require_unit_keys(mixer, notes);
   describe_common(mixer, config, "use_gate");
   config["num_heads"] = key_heads;
@@ -147,7 +147,7 @@ void describe_kda(const json& mixer, json& config, std::vector<std::string>& not
   if (mixer.value("gate_rank", values) != values || mixer.value("output_gate_rank", 0) != values ||
       !mixer.value("output_gate_bias", false) || !mixer.value("use_gate", true) ||
       mixer.value("gate_activation", "silu") != "sigmoid")
-    refuse_layer("kda but with an output gate by sigmoid, with a bias, and gates of the rank of a head's values");
+    has_no("layer kda but with an output gate by sigmoid, with a bias, and gates of the rank of a head's values");
   describe_gated_deltanet(mixer, config, notes);
   config.erase("use_gate");
   config.erase("output_gate_activation");
@@ -176,13 +176,13 @@ void describe_delta_net(const json& mixer, json& config, std::vector<std::string
   const Sizes sizes(mixer, config);
   for (const char* field : {"query_heads", "key_heads", "value_heads"}) {
     if (mixer.value(field, sizes.heads) != sizes.heads)
-      refuse_layer("whose heads share queries, keys or values as here");
+      has_no("layer whose heads share queries, keys or values as here");
   }
   require_unit_keys(mixer, notes);
   const std::string map = mixer.value("feature_map", "identity");
   const bool silu = mixer.value("qk_silu", true);
   if (!mixer.value("v_silu", true) || (silu && map != "identity") || map == "sigmoid" || map == "silu")
-    refuse_layer("delta_net with these activations");
+    has_no("layer delta_net with these activations");
   describe_common(mixer, config, "use_gate");
   config["num_heads"] = sizes.heads;
   config["expand_k"] = expansion(sizes.heads * sizes.keys, sizes.width);
@@ -228,15 +228,15 @@ void describe_gla(const json& mixer, json& config, std::vector<std::string>&) {
   const Sizes sizes(mixer, config);
   const std::int64_t shared = mixer.value("key_heads", sizes.heads);
   if (mixer.value("query_heads", sizes.heads) != sizes.heads || mixer.value("value_heads", sizes.heads) != shared)
-    refuse_layer("with these numbers of heads");
+    has_no("layer with these numbers of heads");
   describe_common(mixer, config, "use_output_gate");
   const json convolves = config["use_short_conv"];
   if (mixer.value("qk_silu", true) != convolves || mixer.value("v_silu", true) != convolves)
-    refuse_layer("gla with SiLU on q, k and v without short convolutions, or short convolutions without SiLU");
-  if (mixer.value("gate_rank", gla_rank) != gla_rank) refuse_layer("gla with a gate of another rank than 16");
-  if (mixer.value("qk_norm", "none") != "none") refuse_layer("gla that makes keys of length 1");
+    has_no("layer gla with SiLU on q, k and v without short convolutions, or short convolutions without SiLU");
+  if (mixer.value("gate_rank", gla_rank) != gla_rank) has_no("layer gla with a gate of another rank than 16");
+  if (mixer.value("qk_norm", "none") != "none") has_no("layer gla that makes keys of length 1");
   const std::string map = mixer.value("feature_map", "identity");
-  if (map == "elu_plus_one") refuse_layer("gla with the feature map elu + 1");
+  if (map == "elu_plus_one") has_no("layer gla with the feature map elu + 1");
   config["num_heads"] = sizes.heads;
   config["num_kv_heads"] = shared;
   config["expand_k"] = expansion(sizes.heads * sizes.keys, sizes.width);
@@ -282,7 +282,7 @@ ModelPlan plan_mamba2(const ConfigFields& config) {
     take_gated_norm(plan, mixer, false,
                     "config.json names its fields as flash-linear-attention before 0.5 did; with \"dt_limit\" in the "
                     "place of \"time_step_limit\" it is of each group");
-  add_mamba2_blocks(plan, config, mixer);
+  add_mamba_blocks(plan, config, mixer);
   return plan;
 }
 
@@ -305,19 +305,15 @@ std::map<std::int64_t, json> attention_layers(const ConfigFields& config) {
   return layers;
 }
 
-json attention_mixer(ModelPlan& plan, const ConfigFields& config, json attn) {
-  for (const char* field : {"num_kv_heads", "window_size", "rope_theta", "qkv_bias"}) {
-    if (attn.contains(field) && attn[field].is_null()) attn.erase(field);
-  }
-  if (attn.contains("window_size"))
-    config.refuse("attn", "attention in a sliding window is not computed here; a model without window_size is");
+json attention_mixer(ModelPlan& plan, const ConfigFields& config, const json& attn) {
   const ConfigFields own(attn, config.where() + ", attn");
   const std::int64_t heads = own.integer("num_heads", std::nullopt);
-  const json mixer{{"kind", "attention"},
-                   {"n_heads", heads},
-                   {"n_kv_heads", own.integer("num_kv_heads", heads)},
-                   {"rope_base", own.number("rope_theta", 10000.0)},
-                   {"qkv_bias", own.flag("qkv_bias", false)}};
+  json mixer{{"kind", "attention"},
+             {"n_heads", heads},
+             {"n_kv_heads", own.integer("num_kv_heads", heads)},
+             {"rope_base", own.number("rope_theta", 10000.0)},
+             {"qkv_bias", own.flag("qkv_bias", false)}};
+  if (own.has("window_size")) mixer["window"] = own.integer("window_size", std::nullopt);
   plan.note_unread(own, "layers");
   return mixer;
 }
@@ -357,22 +353,20 @@ ModelPlan plan_fla(const ConfigFields& config) {
   return plan;
 }
 
-[[noreturn]] void refuse_model(const std::string& what) {
-  throw BadInput("flash-linear-attention has no model ", what, "; export with --format npz");
-}
-
 /// The field "attn" for the layers with attention.
 json attn_of(const std::vector<json>& blocks) {
   std::vector<json> found;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const json& mixer = blocks[i]["mixer"];
     if (mixer.value("kind", "") != "attention") continue;
-    if (!mixer.value("use_rope", true)) refuse_model("with attention without rotary position code");
+    if (!mixer.value("use_rope", true)) has_no("model with attention without rotary position code");
+    require_known(mixer, {"kind", "n_heads", "n_kv_heads", "use_rope", "rope_base", "qkv_bias", "window"});
     json one{{"num_heads", mixer["n_heads"]},
              {"num_kv_heads", mixer.value("n_kv_heads", mixer["n_heads"])},
              {"rope_theta", mixer.value("rope_base", 10000.0)},
              {"qkv_bias", mixer.value("qkv_bias", false)},
              {"layers", json::array()}};
+    if (mixer.value("window", 0) > 0) one["window_size"] = mixer["window"];
     const auto same = std::ranges::find_if(found, [&](json known) {
       known["layers"] = json::array();
       return known == one;
@@ -385,38 +379,37 @@ json attn_of(const std::vector<json>& blocks) {
 }
 
 json fla_config(const json& model, const json&, std::vector<std::string>& notes) {
-  if (model.contains("memory")) refuse_model("with a memory of training");
   const std::vector<json> blocks = blocks_of(model);
   json own;
   for (const json& block : blocks) {
     const std::string kind = block.contains("mixer") ? block["mixer"].value("kind", "") : "none";
     if (kind == "attention") continue;
-    if (!own.is_null() && own != block["mixer"]) refuse_model("whose layers differ as here");
-    if (kind == "none") refuse_model("with a block that mixes no tokens");
+    if (!own.is_null() && own != block["mixer"]) has_no("model whose layers differ as here");
+    if (kind == "none") has_no("model with a block that mixes no tokens");
     own = block["mixer"];
   }
-  if (own.is_null()) refuse_model("of attention alone among those that are written here");
+  if (own.is_null()) has_no("model of attention alone among those that are written here");
   if (own["kind"] == "mamba2") {
     const json mixer = common_mamba2_mixer(model, "flash-linear-attention");
     const bool by_group = mixer.value("norm_per_group", false), groups = mixer.value("ngroups", 1) > 1;
     if (mixer.value("rmsnorm", true) && by_group != groups)
-      refuse_model("with groups whose norm is taken over all columns");
+      has_no("model with groups whose norm is taken over all columns");
     json config = mamba2_config(model, mixer, mamba2_names);
     config["rmsnorm"] = mixer.value("rmsnorm", true);
     config["architectures"] = {"Mamba2ForCausalLM"};
     return config;
   }
   const FlaMixer* kind = find_by(mixers, own["kind"], &FlaMixer::kind);
-  if (kind == nullptr) refuse_model("of " + own["kind"].get<std::string>());
+  if (kind == nullptr) has_no("model of " + own["kind"].get<std::string>());
   json config = outer_config(model, static_cast<std::int64_t>(blocks.size()));
   for (const json& block : blocks) {
-    if (!block.contains("mlp") || block["mlp"].value("kind", "") != "swiglu") refuse_model("without swiglu MLPs");
-    if (block["mlp"] != blocks.front()["mlp"]) refuse_model("whose MLPs differ");
+    if (!block.contains("mlp") || block["mlp"].value("kind", "") != "swiglu") has_no("model without swiglu MLPs");
+    if (block["mlp"] != blocks.front()["mlp"]) has_no("model whose MLPs differ");
   }
   config["intermediate_size"] = blocks.front()["mlp"]["d_ff"];
   config["hidden_act"] = "swish";
   config["norm_eps"] = model.value("norm_eps", 1e-5);
-  if (own.value("norm_eps", 1e-5) != config["norm_eps"]) refuse_model("whose layers have another norm_eps than it has");
+  if (own.value("norm_eps", 1e-5) != config["norm_eps"]) has_no("model whose layers have another norm_eps than it has");
   config["attn"] = attn_of(blocks);
   kind->describe(own, config, notes);
   config["model_type"] = kind->model_type;

@@ -30,7 +30,7 @@ ModelPlan plan_transformers(const ConfigFields& config) {
   ModelPlan plan(config, config.number(transformers_names.norm_eps, 1e-5), "backbone.", "norm_f.weight");
   json mixer = mamba2_mixer(config, transformers_names);
   take_norm_of_version(plan, config, mixer);
-  add_mamba2_blocks(plan, config, mixer);
+  add_mamba_blocks(plan, config, mixer);
   return plan;
 }
 
@@ -146,6 +146,13 @@ std::vector<json> blocks_of(const json& model) {
   return all;
 }
 
+void require_known(const json& fields, std::initializer_list<std::string_view> known) {
+  for (const auto& [field, value] : fields.items()) {
+    if (std::ranges::find(known, field) == known.end())
+      throw BadInput("no library's config.json can say the model's ", in_quotes(field), "; export with --format npz");
+  }
+}
+
 json outer_config(const json& model, std::int64_t blocks) {
   return {{"hidden_size", model.at("d_model")},
           {"vocab_size", model.at("vocab")},
@@ -158,14 +165,6 @@ json outer_config(const json& model, std::int64_t blocks) {
 const std::vector<CheckpointLibrary>& checkpoint_libraries() {
   static const std::vector<CheckpointLibrary> all{transformers_library(), fla_library(), state_spaces_library(),
                                                   sessa_library(), spectral_memory_library()};
-  return all;
-}
-
-std::vector<ReadableModel> readable_models() {
-  std::vector<ReadableModel> all;
-  for (const json& row : library_words()["models"])
-    all.push_back({row["model_type"], row["library"], row["layers"], row.value("trains", "yes"),
-                   row.value("steps", "yes"), row["exported"]});
   return all;
 }
 
@@ -194,8 +193,8 @@ const CheckpointLibrary& library_of(const json& config, std::string_view where) 
 
 CheckpointLibrary transformers_library() {
   std::string models;
-  for (const ReadableModel& row : readable_models())
-    if (row.library == "transformers") models += (models.empty() ? "" : ", ") + row.name;
+  for (const json& row : library_words()["models"])
+    if (row["library"] == "transformers") models += (models.empty() ? "" : ", ") + row["name"].get<std::string>();
   return {"transformers", models, is_of_transformers, plan_transformers, transformers_config};
 }
 

@@ -44,8 +44,7 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
              {"ngroups", config.integer("n_groups", names.group_default)},
              {"norm_eps", config.number(names.norm_eps, 1e-5)}};
   for (const Field& field : fields()) mixer[field.ours] = value_of(config, field.theirs, field.their_default);
-  const std::string act = config.text("hidden_act", "silu");
-  if (act != "silu" && act != "swish") config.refuse("hidden_act", "only \"silu\" is computed here; convert the model");
+  require_silu(config);
   const auto [least, most] = config.range(names.step_limit, {0.0, INFINITY});
   limit_steps(mixer, least, most);
   const double heads = static_cast<double>(config.integer("hidden_size", std::nullopt)) *
@@ -55,11 +54,12 @@ json mamba2_mixer(const ConfigFields& config, const Mamba2Names& names) {
   return mixer;
 }
 
-void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const json& mixer) {
+void add_mamba_blocks(ModelPlan& plan, const ConfigFields& config, const json& mixer) {
   const auto count = static_cast<std::size_t>(config.layers());
   for (std::size_t i = 0; i < count; ++i) {
     plan.match(i, "mixer_norm.weight", "norm.weight");
-    match_mamba2(plan, i, mixer, "mamba2.", "mixer.");
+    mixer["kind"] == "mamba" ? match_mamba(plan, i, mixer, "mixer.")
+                             : match_mamba2(plan, i, mixer, "mamba2.", "mixer.");
     plan.add_block({{"mixer", mixer}});
   }
 }
@@ -93,8 +93,8 @@ json hybrid_mamba2_mixer(const ConfigFields& config, const HybridMamba2Names& na
   const std::int64_t width = has_width ? config.integer(names.head, std::nullopt) : inner / heads;
   if (width * heads != inner)
     config.refuse(names.heads, "heads of width ", width, " must make up ", inner, " columns; correct one of them");
-  const std::string act = config.text(names.activation, "silu");
-  if (act != "silu" && act != "swish") config.refuse(names.activation, "only \"silu\" is computed here");
+  if (activation_of(config, names.activation) != "silu")
+    config.refuse(names.activation, "only \"silu\" is computed here");
   return {{"kind", "mamba2"},
           {"d_state", config.integer(names.states, 256)},
           {"d_conv", config.integer(names.taps, 4)},
@@ -136,7 +136,6 @@ json common_mamba2_mixer(const json& model, const std::string& library) {
   const auto refuse = [&](const auto&... what) {
     throw BadInput(library, " has no model ", what..., "; export with --format npz");
   };
-  if (model.contains("memory")) refuse("with a memory of training");
   if (blocks.empty()) refuse("without blocks");
   for (const json& block : blocks) {
     const std::string kind = block.contains("mixer") ? block["mixer"].value("kind", "") : "";

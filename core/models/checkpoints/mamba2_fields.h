@@ -25,7 +25,7 @@ void match_mamba2(ModelPlan& plan, std::size_t block, const nlohmann::json& mixe
 /// Writes a limit of time steps to the mixer, where a step can reach it.
 void limit_steps(nlohmann::json& mixer, double least, double most);
 /// Adds its blocks and their tensors to the plan.
-void add_mamba2_blocks(ModelPlan& plan, const ConfigFields& config, const nlohmann::json& mixer);
+void add_mamba_blocks(ModelPlan& plan, const ConfigFields& config, const nlohmann::json& mixer);
 
 /// Fields of Mamba-2 inside transformers' hybrids, by their names there.
 struct HybridMamba2Names {

@@ -82,6 +82,7 @@ struct WeightMatch {
   std::vector<std::int64_t> rows = {};
   std::int64_t tensor_rows = 0;          ///< of the tensor, where it has more than the parameter; 0: as many
   std::int64_t stacked = 0;              ///< not 0: its rows are those of so many matrices, one after the other
+  std::vector<std::int64_t> shape = {};  ///< of the tensor, where it has further axes of length 1
   std::vector<std::string> joined = {};  ///< further tensors, whose rows count on from those of the first
   const char* left_out_by = nullptr;     ///< the flag of config.json that keeps a norm without weights: they are ones
   /// The parameter's rows are those of the tensor.
@@ -143,26 +144,22 @@ struct CheckpointLibrary {
   const char* needed_config = nullptr;
 };
 
-/// assets/models/libraries.json: which models can be read, and under "harmless" the words of each library's fields that
-/// change no output, such as those of start values and training.
+/// assets/models/libraries.json: under "models" the rows of the table that `afterglow info --models` and README.md
+/// show, texts under the names of its columns; under "harmless" the words of each library's fields that change no
+/// output, such as those of start values and training.
 const nlohmann::json& library_words();
 
 inline constexpr const char* head_tensor = "lm_head.weight";  ///< of every library
 
 /// The blocks of a recipe's model one by one, without "repeat".
 std::vector<nlohmann::json> blocks_of(const nlohmann::json& model);
+/// Throws Error(bad_input) for another field of a recipe than those that a config.json can say.
+void require_known(const nlohmann::json& fields, std::initializer_list<std::string_view> known);
 /// The fields of a config.json that all libraries share.
 nlohmann::json outer_config(const nlohmann::json& model, std::int64_t blocks);
 
 const std::vector<CheckpointLibrary>& checkpoint_libraries();
 
-/// A row of the table that `afterglow info --models` and README.md show, in words: the "model_type" of its config.json,
-/// the library, "attention, SwiGLU", whether it trains, reads token by token, and which models are written as its
-/// files.
-struct ReadableModel {
-  std::string name, library, layers, trains, steps, exported;
-};
-std::vector<ReadableModel> readable_models();
 /// For files without a config.json: which library has these names, and what a config.json must contain. The end of a
 /// sentence; empty where no library has such names.
 std::string config_to_write(const std::vector<std::string>& tensors);

@@ -66,7 +66,7 @@ std::pair<double, double> yarn_ramp(const ConfigFields& rope, double base, doubl
   low = std::max(low, 0.0);
   high = std::min(high, width - 1);
   constexpr double min_ramp = 0.001;
-  return {low, high > low ? high : low + min_ramp};
+  return {low, high != low ? high : low + min_ramp};  // as in the library, the ramp may fall
 }
 
 double yarn_gain(const ConfigFields& rope, double factor) {

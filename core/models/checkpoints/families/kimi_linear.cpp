@@ -4,13 +4,6 @@
 namespace afterglow {
 namespace {
 
-/// The layers that attend: layer_types, the lists of linear_attn_config (from 1), or every fourth.
-std::vector<std::string> mixers(const ConfigFields& config, const ConfigFields& linear) {
-  if (config.has("layer_types") || !linear.has("full_attn_layers"))
-    return mixers_of(config, "linear_attention", "full_attention", 4);
-  return listed_mixers(linear, "full_attn_layers", 1, config.layers(), "linear_attention");
-}
-
 /// mlp_layer_types, or experts in every moe_layer_freq-th layer from first_k_dense_replace on.
 std::vector<bool> sparse_layers(const ConfigFields& config) {
   std::vector<bool> sparse;
@@ -44,7 +37,7 @@ json kda_mixer(const ConfigFields& config, const ConfigFields& linear) {
 constexpr const char* kda_names =
     "q_proj.weight k_proj.weight v_proj.weight q_conv1d.weight k_conv1d.weight v_conv1d.weight "
     "f_proj.0.weight=f_a_proj.weight f_proj.1.weight=f_b_proj.weight g_proj.0.weight=g_a_proj.weight "
-    "g_proj.1.weight=g_b_proj.weight b_proj.weight A_log dt_bias o_norm.weight o_proj.weight";
+    "g_proj.1.weight=g_b_proj.weight b_proj.weight dt_bias o_norm.weight o_proj.weight";
 constexpr const char* latent_names =
     "kv_a_proj.weight=kv_a_proj_with_mqa.weight kv_a_norm.weight=kv_a_layernorm.weight kv_b_proj.weight o_proj.weight ";
 constexpr const char* query_names = "q_a_proj.weight q_a_norm.weight=q_a_layernorm.weight q_b_proj.weight";
@@ -99,7 +92,11 @@ ModelPlan plan_kimi_linear(const ConfigFields& config) {
   const json kda = kda_mixer(config, linear), latent = latent_mixer(config), experts = experts_of(config),
              dense{{"kind", "swiglu"},
                    {"d_ff", config.integer("dense_ffn_hidden", config.integer("intermediate_size", 9216))}};
-  const std::vector<std::string> words = mixers(config, linear);
+  // The layers that attend: layer_types, the lists of linear_attn_config (from 1), or every fourth.
+  const bool by_number = !config.has("layer_types") && linear.has("full_attn_layers");
+  const std::vector<std::string> words =
+      by_number ? listed_mixers(linear, "full_attn_layers", 1, config.layers(), "linear_attention")
+                : mixers_of(config, "linear_attention", "full_attention", 4);
   const std::vector<bool> sparse = sparse_layers(config);
   const ExpertNames names{.base = "block_sparse_moe.", .shared = "shared_experts.", .expert = {"", "w1", "w3", "w2"}};
   for (std::size_t block = 0; block < words.size(); ++block) {
@@ -112,6 +109,7 @@ ModelPlan plan_kimi_linear(const ConfigFields& config) {
     match_names(
         plan, block, attends ? "attention." : "kda.", "self_attn.",
         attends ? latent_names + std::string(latent.contains("q_rank") ? query_names : "q_proj.weight") : kda_names);
+    if (!attends) plan.match(block, "kda.A_log", "self_attn.A_log").shape = {1, 1, kda["H"].get<std::int64_t>(), 1};
     sparse[block] ? match_experts(plan, block, experts, names)
                   : match_mlp(plan, block, dense, "swiglu.", {.base = "block_sparse_moe.", .other = "mlp."});
     plan.add_block({{"mixer", attends ? latent : kda}, {"mlp", sparse[block] ? experts : dense}});

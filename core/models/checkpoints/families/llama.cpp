@@ -29,12 +29,6 @@ std::int64_t mlp_width(const ConfigFields& config) {
   return (width + step - 1) / step * step;
 }
 
-/// layer_types, or those of full_attn_idxs.
-std::vector<std::string> mixers(const ConfigFields& config) {
-  if (config.has("layer_types") || !config.has("full_attn_idxs")) return mixers_of(config, "conv", "full_attention", 1);
-  return listed_mixers(config, "full_attn_idxs", 0, config.layers(), "conv");
-}
-
 }  // namespace
 
 ModelPlan plan_plain(const ConfigFields& config) {
@@ -73,7 +67,10 @@ ModelPlan plan_lfm2(const ConfigFields& config) {
                   {"conv_size", config.integer("conv_L_cache", 3)},
                   {"bias", config.flag("conv_bias", false)}};
   const json mlp{{"kind", "swiglu"}, {"d_ff", mlp_width(config)}};
-  for (std::size_t block = 0; const std::string& word : mixers(config)) {
+  const bool by_number = !config.has("layer_types") && config.has("full_attn_idxs");
+  for (std::size_t block = 0;
+       const std::string& word : by_number ? listed_mixers(config, "full_attn_idxs", 0, config.layers(), "conv")
+                                           : mixers_of(config, "conv", "full_attention", 1)) {
     const bool attends = word == "full_attention";
     match_norms(plan, block, "operator_norm", "ffn_norm");
     if (attends) {

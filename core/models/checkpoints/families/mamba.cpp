@@ -1,6 +1,7 @@
 // mamba; falcon_mamba, which divides time step, B and C by their root mean square; jamba: Mamba-1 with norms of time
 // step, B and C, attention without position code, and experts in some layers.
 #include "core/models/checkpoints/families/family.h"
+#include "core/models/checkpoints/mamba2_fields.h"
 
 namespace afterglow {
 namespace {
@@ -21,11 +22,7 @@ ModelPlan plan_mamba(const ConfigFields& config) {
   json mixer = mamba_mixer(config, {});
   mixer["d_inner"] = config.integer("intermediate_size", mixer["d_inner"].get<std::int64_t>());
   if (is_falcon) mixer.update({{"scan_norm", "plain"}, {"norm_eps", config.number("mixer_rms_eps", 1e-6)}});
-  for (std::size_t block = 0; block < static_cast<std::size_t>(config.layers()); ++block) {
-    plan.match(block, "mixer_norm.weight", "norm.weight");
-    match_mamba(plan, block, mixer, "mixer.");
-    plan.add_block({{"mixer", mixer}});
-  }
+  add_mamba_blocks(plan, config, mixer);
   return plan;
 }
 

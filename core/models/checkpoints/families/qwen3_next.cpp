@@ -77,8 +77,6 @@ ModelPlan plan_hybrid(const ConfigFields& config, const std::string& prefix, boo
   attention.update({{"qk_norm", "head"}, {"norm_eps", eps}, {"norm_plus_one", true}, {"output_gate", true}});
   const json dense{{"kind", "swiglu"}, {"d_ff", config.integer("intermediate_size", is_next ? 5632 : 12288)}};
   const json experts = is_next && !has_no_experts(config) ? softmax_experts_of(config) : json();
-  if (is_next && has_no_experts(config))
-    config.skip("moe_intermediate_size num_experts_per_tok norm_topk_prob shared_expert_intermediate_size");
   for (std::size_t block = 0; const std::string& word : mixers_of(config, "linear_attention", "full_attention",
                                                                   config.integer("full_attention_interval", 4))) {
     const bool attends = word == "full_attention", has_experts = is_next && !is_dense(config, block);

@@ -196,14 +196,15 @@ INSTANTIATE_TEST_SUITE_P(All, SavedByLibraries,
                                            "transformers-mamba2-sharded", "transformers-mamba2-groups",
                                            "fla-gated-deltanet", "fla-gla", "fla-delta-net"));
 
-TEST(Checkpoint, AttentionInSomeLayersTurnsHalvesOfAHead) {
+/// Attention in one layer, over all tokens or so many newest ones.
+void expect_attention_of_fla(const json& window) {
   const ModelFolder folder("hybrid");
   SavedModel model = random_fla("gla", {{"attn",
                                          {{"layers", {1}},
                                           {"num_heads", 3},
                                           {"num_kv_heads", 1},
                                           {"qkv_bias", true},
-                                          {"window_size", nullptr},
+                                          {"window_size", window},
                                           {"rope_theta", 500.0}}}});
   for (const char* name :
        {"gk_proj.0.weight", "gk_proj.1.weight", "gk_proj.1.bias", "g_proj.weight", "g_norm_swish_gate.weight",
@@ -225,6 +226,33 @@ TEST(Checkpoint, AttentionInSomeLayersTurnsHalvesOfAHead) {
       write_model(library_of(model.config, ""), opened.checkpoint.model(), nullptr, nullptr, opened.store, values);
   for (const HostTensor& tensor : model.tensors())
     EXPECT_EQ(written.weights.find(tensor.name)->bytes, tensor.bytes) << tensor.name;
+  EXPECT_EQ(written.config["attn"].value("window_size", json()), window);
+}
+
+TEST(Checkpoint, AttentionInSomeLayersTurnsHalvesOfAHead) {
+  expect_attention_of_fla(nullptr);
+  expect_attention_of_fla(3);
+}
+
+TEST(Checkpoint, IsNotWrittenWithoutWhatConfigJsonCannotSay) {
+  const json mixer{{"kind", "gla"}, {"H", 2}}, mlp{{"kind", "swiglu"}, {"d_ff", 8}};
+  const auto refusal = [&](const json& of_block, const json& of_model) {
+    json block{{"mixer", mixer}, {"mlp", mlp}}, model{{"d_model", 12}, {"vocab", 8}};
+    block.update(of_block);
+    model["blocks"] = json::array({block, {{"mixer", {{"kind", "gla"}, {"H", 2}}}, {"mlp", mlp}}});
+    model.update(of_model);
+    const ParameterStore store;
+    try {
+      write_model(library_of({{"model_type", "gla"}}, ""), model, nullptr, nullptr, store, {});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(json::object(), {{"logit_scale", 0.5}}), HasSubstr("logit_scale"));
+  EXPECT_THAT(refusal({{"output_scale", 0.5}}, json::object()), HasSubstr("output_scale"));
+  EXPECT_THAT(refusal({{"mixer", {{"kind", "attention"}, {"n_heads", 2}, {"qk_norm", "head"}}}}, json::object()),
+              HasSubstr("qk_norm"));
 }
 
 TEST(Checkpoint, ReadsBfloat16AndShards) {
@@ -433,8 +461,6 @@ TEST(Checkpoint, RefusesByNameWhatItCannotCompute) {
   EXPECT_THAT(refusal_of(random_fla("gla", {{"hidden_act", "powlu"}})), HasSubstr("hidden_act"));
   EXPECT_THAT(refusal_of(random_fla("gla", {{"attnres_block_size", 4}})), HasSubstr("attnres_block_size"));
   EXPECT_THAT(refusal_of(random_fla("delta_net", {{"qk_norm", "sum"}})), HasSubstr("qk_norm"));
-  EXPECT_THAT(refusal_of(random_fla("gla", {{"attn", {{"layers", {0}}, {"num_heads", 2}, {"window_size", 8}}}})),
-              HasSubstr("window"));
   SavedModel other = random_fla("gla", json::object());
   other.config["model_type"] = "gpt2";
   EXPECT_THAT(refusal_of(other), AllOf(HasSubstr("gpt2"), HasSubstr("gated_deltanet")));

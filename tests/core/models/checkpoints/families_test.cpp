@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <numbers>
 #include <tuple>
 
 #include "core/io/error.h"
@@ -18,6 +19,8 @@ namespace afterglow::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::_;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -350,11 +353,14 @@ struct RandomModel {
     backend->upload(made, of.data());
     return made;
   }
-  WrittenModel written() {
+  /// Of a folder whose config.json differed so.
+  WrittenModel written(const json& changes = json::object()) {
+    json read = config;
+    read.update(changes);
     std::vector<float> values(static_cast<std::size_t>(store.values().elements()));
     backend->download(values.data(), store.values());
     return write_model(library_of(config, "config"), plan_of(library_of(config, "config"), fields).model, nullptr,
-                       {{"library", "transformers"}, {"config", config}}, store, values);
+                       {{"library", "transformers"}, {"config", read}}, store, values);
   }
 
   std::uint64_t drawn = 0;
@@ -381,6 +387,32 @@ TEST_P(Families, ComeBackToTheBit) {
   store.allocate_values(*random.backend, DType::f32);
   checkpoint.load(store);
   EXPECT_EQ(store.download(store.values()), random.store.download(random.store.values()));
+}
+
+// As in the library: where few positions make one turn the ramp falls, and nothing is stretched.
+TEST(Family, ReadsARampOfYarnThatFalls) {
+  const RandomModel random(llama({{"head_dim", 16},
+                                  {"rope_parameters",
+                                   {{"rope_type", "yarn"},
+                                    {"rope_theta", 5e5},
+                                    {"factor", 2.0},
+                                    {"original_max_position_embeddings", 8},
+                                    {"beta_fast", 8.0},
+                                    {"beta_slow", 2.0},
+                                    {"truncate", false}}}}));
+  const json model = plan_of(library_of(random.config, "config"), random.fields).model;
+  const json& scaling = model["blocks"][0]["mixer"]["rope_scaling"];
+  EXPECT_EQ(scaling["low"], 0.0);
+  EXPECT_NEAR(scaling["high"].get<double>(), 16 * std::log(8 / (4 * std::numbers::pi)) / (2 * std::log(5e5)), 1e-12);
+}
+
+TEST(Family, KeepsTheAxesOfKimisDecaysAndAHeadOfItsOwn) {
+  RandomModel random(kimi({{"tie_word_embeddings", false}}));
+  const WrittenModel written = random.written({{"tie_word_embeddings", true}});  // the folder's head held other numbers
+  EXPECT_EQ(written.config["tie_word_embeddings"], false);
+  const HostTensor* decays = written.weights.find("model.layers.0.self_attn.A_log");
+  ASSERT_NE(decays, nullptr);
+  EXPECT_THAT(decays->shape, ElementsAre(1, 1, _, 1));
 }
 
 TEST_P(Families, StepAsTheyReadWholeSequences) {
@@ -552,15 +584,18 @@ TEST(FamilyFields, NeverChangeAnAnswerInSilence) {
   }
 }
 
-TEST(ReadableModels, AreThoseOfTheReadme) {
+TEST(ReadModels, AreThoseOfTheReadme) {
   std::ifstream file(source_folder() / "core/models/README.md");
   std::vector<std::string> listed, known;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("| `")) listed.push_back(line);
   }
-  for (const ReadableModel& row : readable_models())
-    known.push_back("| `" + row.name + "` | " + row.library + " | " + row.layers + " | " + row.trains + " | " +
-                    row.steps + " | " + row.exported + " |");
+  for (const json& row : library_words()["models"]) {
+    std::string& line = known.emplace_back("| `" + row["name"].get<std::string>() + "`");
+    for (const char* column : {"library", "layers", "trains", "steps", "exported"})
+      line += " | " + row[column].get<std::string>();
+    line += " |";
+  }
   EXPECT_EQ(listed, known);
 }
 

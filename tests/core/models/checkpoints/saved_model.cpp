@@ -408,7 +408,7 @@ Rows delta(const Reader& r, const Rows& x) {
   return result;
 }
 
-/// Attention with the rotary code that turns halves of a head.
+/// Attention, in a window where it has one, with the rotary code that turns halves of a head.
 Rows attention(const Reader& r, const json& attn, const Rows& x) {
   const auto heads = attn["num_heads"].get<std::size_t>(), shared = attn.value("num_kv_heads", heads);
   const double base = attn.value("rope_theta", 10000.0);
@@ -430,14 +430,16 @@ Rows attention(const Reader& r, const json& attn, const Rows& x) {
     }
     return head;
   };
+  const json window = attn.value("window_size", json());
   Rows y;
   for (std::size_t t = 0; t < x.size(); ++t) {
     Row out;
+    const std::size_t newest = window.is_null() ? t + 1 : std::min(t + 1, window.get<std::size_t>());
     for (std::size_t h = 0; h < heads; ++h) {
       const Row query = turned(head_of(q[t], heads, heads, h), t);
       Row answer(query.size(), 0.0);
       double total = 0;
-      for (std::size_t s = 0; s <= t; ++s) {
+      for (std::size_t s = t + 1 - newest; s <= t; ++s) {
         const Row key = turned(head_of(k[s], shared, heads, h), s), value = head_of(v[s], shared, heads, h);
         double score = 0;
         for (std::size_t i = 0; i < key.size(); ++i) score += key[i] * query[i];
