@@ -268,7 +268,8 @@ ButtonResult button(const Frame& frame, const char* id, double x, const Rect& ro
 }
 
 void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token, const Rect& chip, ChipState state) {
-  constexpr double min_letters = 7;  // layout units; smaller ones cannot be read
+  constexpr double min_letters = 7;     // layout units; smaller ones cannot be read
+  constexpr std::size_t least_cut = 6;  // bytes of three letters and "…"; fewer say nothing
   const Theme& theme = *frame.look.theme;
   const Ink ink = token_ink(token.role);
   const bool is_quiet = ink.role == Role::faint;
@@ -278,12 +279,13 @@ void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token,
   canvas.fill_rect({chip.x, chip.bottom() - state.weight * chip.height, chip.width, state.weight * chip.height}, radius,
                    fill);
   if (state.weight < 1) canvas.stroke_rect(chip, radius, {fill, frame.px(1), Dash::solid});
-  const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono);
-  const double size = tiny_size * std::min(1.0, (chip.width - frame.px(1)) / std::max(needed, 1.0));
-  if (size >= min_letters) {
-    canvas.text({chip.x + chip.width / 2, baseline_in(chip, frame.px(size))}, token.label,
+  const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono),
+               room = chip.width - frame.px(1);
+  const double size = std::max(min_letters, tiny_size * std::min(1.0, room / std::max(needed, 1.0)));
+  const std::string label = cut_text(canvas, token.label, room, frame.px(size), FontFace::mono);
+  if (label == token.label || label.size() >= least_cut)
+    canvas.text({chip.x + chip.width / 2, baseline_in(chip, frame.px(size))}, label,
                 {frame.px(size), FontFace::mono, is_quiet ? theme.dim : theme.text, Anchor::middle, 0});
-  }
   if (token.target >= 0)
     canvas.fill_rect({chip.x, chip.bottom() + frame.px(2), chip.width, frame.px(2)}, frame.px(1), theme.accent);
   if (state.is_selected) {
