@@ -65,7 +65,7 @@ TEST_F(Checkpoints, OpenAsASnapshotDoes) {
   const json by_length = parsed(done("eval moved --examples 4 --lengths 8,16 --json"));
   EXPECT_EQ(by_length["cells"].size(), 2u) << "numbers have no bindings";
   EXPECT_FALSE(by_length["cells"][0].contains("bindings"));
-  EXPECT_EQ(by_length["weights"], "f32");
+  EXPECT_EQ(by_length["weights"], "float32");
   EXPECT_EQ(run("eval moved --examples 4 --bindings 1,2").code, 2);
   done("plot token_weights --snapshot moved --svg weights.svg --device cpu");
   EXPECT_THAT(text_of(folder_ / "weights.svg"), Not(HasSubstr(folder_.path().string()))) << "no path of this machine";
