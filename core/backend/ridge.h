@@ -42,7 +42,7 @@ struct RidgeConfig {
 };
 
 struct RidgeSizes {
-  std::int64_t batch, tokens, heads, rank, width;
+  std::int64_t batch, tokens, heads, r, width;
 };
 
 /// Inputs of the SKA core; z, q [B,T,H,r], v [B,T,H,P], or where the plan says so [B,T,H r] and [B,T,H P]
@@ -69,10 +69,11 @@ struct RidgeGrads {
   Grad q, v, left, z, eta, gamma_raw, length;
 };
 
-/// One token of the recurrent form: G, M [B,H,r,r], C [B,H,P,r] normalised by the running m; previous key [B,H,r] (also
-/// divided by m); m [B,H] (0 before the first token). 2 r^2 + P r + r + 1 numbers a head.
+/// The recurrent form: G, M [B,H,r,r], C [B,H,P,r] normalised by the running m; previous key [B,H,r] (also divided by
+/// m); m [B,H] (0 before the first token). 2 r^2 + P r + r + 1 numbers a head. `factors` float64 follow from them, and
+/// are zero where they must be computed anew: `Plan::kept` numbers a head, undefined where that is 0.
 struct RidgeState {
-  Tensor G, M, C, previous_key, m;
+  Tensor G, M, C, previous_key, m, factors;
 };
 
 }  // namespace afterglow

@@ -67,11 +67,6 @@ using SeeSystem = std::function<void(int head, int token, RidgeProblem problem)>
 /// A bound whose inputs are on the host already: any thread may call it for the value.
 using ReadBound = std::function<double()>;
 
-/// The learned factors of a head: on its operator, on its output.
-struct HeadGains {
-  double gamma = 1, eta = 1;
-};
-
 /// 1 for each token of a sequence whose key a head's operator holds after it, and for each whose key sets its scale.
 struct HeldTokens {
   std::vector<std::uint8_t> counted, measured;
@@ -98,10 +93,9 @@ struct LayerReaders {
   Var (*edit)(Layer& layer, Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit) = nullptr;
   /// Learned eigenvalues of one head, each for itself and its conjugate.
   std::vector<std::complex<double>> (*spectrum)(const Layer& layer, Backend& backend, int head) = nullptr;
-  /// For layers that fit an operator to their keys: sizes and settings of a head as they are now, without statistics
-  /// and gains; the gains; and which tokens of a sequence with this context (1: a fact) the fit reads.
-  SkaHead (*head)(const Layer& layer) = nullptr;
-  HeadGains (*gains)(const Layer& layer, Backend& backend, int head) = nullptr;
+  /// For layers that fit an operator to their keys: sizes, settings and gains of a head as they are now, without
+  /// statistics; and which tokens of a sequence with this context (1: a fact) the fit reads.
+  SkaHead (*head)(const Layer& layer, Backend& backend, int head) = nullptr;
   HeldTokens (*held)(const Layer& layer, std::span<const std::uint8_t> context) = nullptr;
   /// With which weight each token of a sequence with these roles enters the sums.
   std::vector<double> (*sums)(const Layer& layer, std::span<const std::uint8_t> roles,

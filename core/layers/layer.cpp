@@ -9,21 +9,16 @@
 
 namespace afterglow {
 
-LayerState::~LayerState() { release_all(); }
-
-LayerState::LayerState(LayerState&& other) noexcept
-    : position(other.position), backend_(other.backend_), tensors_(std::move(other.tensors_)) {
-  other.tensors_.clear();
+LayerState::~LayerState() {
+  for (const auto& [name, tensor] : tensors_) backend_->release(tensor.data);
 }
+
+LayerState::LayerState(LayerState&& other) noexcept = default;  // an empty list is left, which releases nothing
 
 LayerState& LayerState::operator=(LayerState&& other) noexcept {
   if (this == &other) return *this;
-  release_all();
-  position = other.position;
-  backend_ = other.backend_;
-  tensors_ = std::move(other.tensors_);
-  other.tensors_.clear();
-  return *this;
+  std::destroy_at(this);
+  return *std::construct_at(this, std::move(other));
 }
 
 Tensor LayerState::add(const std::string& name, const Shape& shape, DType dtype) {
@@ -59,15 +54,19 @@ Tensor LayerState::get(std::string_view name) const {
   throw Error(ExitCode::failure, "the layer's state has no tensor ", name);
 }
 
+Tensor LayerState::derived(std::int64_t count) {
+  if (count == 0) return {};
+  if (derived_ == nullptr) {
+    derived_ = std::make_unique<LayerState>(*backend_);
+    derived_->add("derived", {count}, DType::f64);
+  }
+  return derived_->get("derived");
+}
+
 std::size_t LayerState::bytes() const {
   std::size_t total = 0;
   for (const auto& [name, tensor] : tensors_) total += tensor.bytes();
   return total;
-}
-
-void LayerState::release_all() {
-  for (const auto& [name, tensor] : tensors_) backend_->release(tensor.data);
-  tensors_.clear();
 }
 
 Var optional_parameter(Tape& tape, const Parameter* parameter) {

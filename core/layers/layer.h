@@ -32,6 +32,11 @@ class LayerState {
   /// The same, undefined where the state has no such tensor.
   Tensor find(std::string_view name) const;
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
+  /// So many float64 numbers that follow from the tensors, kept so that a step need not compute them: zero until the
+  /// layer writes them, undefined for none. Whoever else changes a tensor must call `forget_derived`.
+  Tensor derived(std::int64_t count);
+  void forget_derived() { derived_.reset(); }
+  /// Of the tensors, without what follows from them.
   std::size_t bytes() const;
   std::int64_t position = 0;  ///< tokens seen
   /// Freezes the scale that a layer divides by, also where a later token would change it (`ska`'s m, which Echo 3.2.1
@@ -41,9 +46,9 @@ class LayerState {
   bool has_cache = false;
 
  private:
-  void release_all();
   Backend* backend_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
+  std::unique_ptr<LayerState> derived_;
 };
 
 /// A tensor of a layer's state for one sequence; missing where an extent is 0.

@@ -9,6 +9,8 @@
 
 #include "core/analysis/influence/state_slopes.h"
 #include "core/io/json_file.h"
+#include "core/io/named.h"
+#include "core/layers/captured_layer.h"
 #include "core/layers/host_values.h"
 #include "core/layers/layer_kind.h"
 
@@ -61,8 +63,7 @@ std::optional<Bounds> SkaConfig::bounds(const char* range) {
 
 /// The fields `mask` and `values`, which some modes do not have.
 void SkaConfig::read_mask(const std::string& mode) {
-  std::vector<std::string> names;
-  for (const auto& [name, roles] : masks) names.emplace_back(name);
+  const std::vector<std::string> names = names_of(masks, &std::pair<const char*, std::uint8_t>::first);
   if (has("mask") && mode != "masked")
     refuse(R"(: mask is a field of mode "masked", and this layer has mode ")", mode, '"');
   if (const nlohmann::json* weights = find("mask"); weights != nullptr && weights->is_array()) {
@@ -141,13 +142,17 @@ Ska::Ska(const SkaConfig& config, const ParameterScope& parameters)
   if (config.has_layer_scale) layer_scale_ = &parameters.add("layer_scale", {config.width}, constant(1e-2));
 }
 
-Storage Ska::storage(const Backend& backend, const Shape& input) const {
-  const bool changes_values = config_.lags_values || config_.value_taps > 0;
-  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values) return Storage::wide;
+Plan Ska::plan(const Backend& backend, const Shape& input) const {
   RidgeInputs sizes;
   sizes.z.shape = {input[0], input[1], config_.heads, config_.rank};
   sizes.v.shape = {input[0], input[1], config_.heads, config_.value_width};
-  return backend.plan(config_.core, sizes).stored;
+  return backend.plan(config_.core, sizes);
+}
+
+Storage Ska::storage(const Backend& backend, const Shape& input) const {
+  const bool changes_values = config_.lags_values || config_.value_taps > 0;
+  if (config_.changes_keys() || config_.is_gated || config_.has_read_gate || changes_values) return Storage::wide;
+  return plan(backend, input).stored;
 }
 
 RidgeVars Ska::project(Tape& tape, const Var& x, Storage stored, const Tensor& history) const {
@@ -319,13 +324,13 @@ Var Ska::join_heads(Tape& tape, const Var& heads, const Var& x) const {
 }
 
 Var Ska::forward(Tape& tape, const Var& x, const Tensor& mask) {
-  return answer(tape, x, mask, project(tape, x, storage(tape.backend(), x.shape())));
+  return answer(tape, x, mask, project(tape, x, storage(tape.backend(), x.shape())), config_.core);
 }
 
 Var Ska::prefill(Tape& tape, const Var& x, const Tensor& mask, LayerState& state) {
   const RidgeVars vars = project(tape, x, Storage::wide, state.find("history"));
   remember(tape, vars, state);
-  return answer(tape, x, mask, vars);
+  return answer(tape, x, mask, vars, config_.core);
 }
 
 // In prefix mode the sums of all tokens are one group.
@@ -349,17 +354,22 @@ void Ska::remember(Tape& tape, RidgeVars vars, LayerState& state) const {
                       last_token(keys.value.reshaped({batch, tokens, columns})));
 }
 
-Var Ska::answer(Tape& tape, const Var& x, const Tensor& mask, RidgeVars vars) const {
+Var Ska::answer(Tape& tape, const Var& x, const Tensor& mask, RidgeVars vars, RidgeConfig core,
+                const LayerEdit* edit) const {
   if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
-  RidgeConfig mixing = config_.core;
-  if (config_.soft_mask && mask.defined()) weigh(tape, soft_roots(tape, mask, vars.z.value.dtype), mixing, vars);
-  if (mixing.mode == RidgeConfig::Mode::masked) vars.mask = mask;
+  const DType dtype = vars.z.value.dtype;
+  if (edit != nullptr && (!edit->weights.empty() || config_.soft_mask))
+    weigh(tape, painted_roots(tape, edit->weights, mask, dtype), core, vars);
+  else if (config_.soft_mask && mask.defined())
+    weigh(tape, soft_roots(tape, mask, dtype), core, vars);
+  if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
   RidgeSaved saved;
-  const Var heads =
-      read(tape, mixing, vars, saved, [&](const RidgeConfig& core) { return ridge_readout(tape, core, vars, &saved); });
+  const Var heads = read(tape, core, vars, saved, [&](const RidgeConfig& one) {
+    const Var answers = ridge_readout(tape, one, vars, &saved);
+    return edit != nullptr ? answer_edited(tape, one, vars, saved, answers, *edit) : answers;
+  });
   tape.hook("readout", heads);
-  hook_statistics(tape, saved,
-                  config_.core.mode == RidgeConfig::Mode::chunk || config_.core.mode == RidgeConfig::Mode::recurrent);
+  hook_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
   return join_heads(tape, heads, x);
 }
 
@@ -367,21 +377,14 @@ Var Ska::forward_as_stepped(Tape& tape, const Var& x) {
   if (config_.excludes_itself()) return forward(tape, x, {});
   RidgeConfig core = config_.core;
   core.mode = RidgeConfig::Mode::recurrent;
-  const RidgeVars vars = project(tape, x);
-  RidgeSaved saved;
-  const Var heads =
-      read(tape, core, vars, saved, [&](const RidgeConfig& one) { return ridge_readout(tape, one, vars, &saved); });
-  tape.hook("readout", heads);
-  return join_heads(tape, heads, x);
+  return answer(tape, x, {}, project(tape, x), core);
 }
 
 std::vector<StateSlope> Ska::state_slopes(Tape& tape, const HookedVars& hooked) const {
   // RidgeRun knows m and sums of keys alone, each token with its own value and among those that it reads.
   const bool is_other = config_.excludes_itself() || config_.lags_values || config_.value_taps > 0;
   if (beta_weight_ || lambda_weight_ || config_.has_unit_scale || is_other) return {};
-  const std::vector<double> eta = to_host(tape.backend(), eta_.value),
-                            gamma_raw = to_host(tape.backend(), gamma_raw_.value),
-                            keys = to_host(tape, hooked.at("keys")), queries = to_host(tape, hooked.at("queries")),
+  const std::vector<double> keys = to_host(tape, hooked.at("keys")), queries = to_host(tape, hooked.at("queries")),
                             values = to_host(tape, hooked.at("values")),
                             readout_slope = gradient_to_host(tape, hooked.at("readout"));
   const auto heads = static_cast<std::size_t>(config_.heads), rank = static_cast<std::size_t>(config_.rank),
@@ -389,42 +392,22 @@ std::vector<StateSlope> Ska::state_slopes(Tape& tape, const HookedVars& hooked) 
   std::vector<StateSlope> slopes{{"G", {}}, {"M", {}}, {"C", {}}, {"previous_key", {}}, {"m", {}}};
   for (std::size_t h = 0; h < heads; ++h) {
     RidgeRun run;
-    run.rank = rank;
-    run.value_width = static_cast<std::size_t>(config_.value_width);
-    run.power = config_.core.power;
-    run.power_iterations = config_.core.power_iterations;
-    run.ridge = config_.core.ridge;
-    run.jitter = ska_jitter_step;
-    run.gamma = config_.core.gamma.at(gamma_raw[h]);
-    run.eta = eta_of(eta[h]);
+    run.head = ska_readers().head(*this, tape.backend(), static_cast<int>(h));
     run.keys = part_of_rows(keys, tokens, h, heads);
     run.queries = part_of_rows(queries, tokens, h, heads);
     run.values = part_of_rows(values, tokens, h, heads);
     run.readout_slope = part_of_rows(readout_slope, tokens, h, heads);
-    const RidgeSlopes own = ridge_slopes(run);
-    const std::vector<double>* parts[] = {&own.G, &own.M, &own.C, &own.previous_key, &own.m};
-    for (std::size_t i = 0; i < slopes.size(); ++i) put_part_of_rows(slopes[i].values, *parts[i], tokens, h, heads);
+    const auto own = ridge_slopes(run);
+    for (std::size_t i = 0; i < slopes.size(); ++i) put_part_of_rows(slopes[i].values, own[i], tokens, h, heads);
   }
   return slopes;
 }
 
 Var Ska::forward_edited(Tape& tape, const Var& x, const Tensor& mask, const LayerEdit& edit) {
   RidgeConfig core = config_.core;
-  if (edit.power) core.power = *edit.power;
-  if (edit.ridge) core.ridge = *edit.ridge;
-  RidgeVars vars = project(tape, x);
-  if (config_.lags_values) vars.v = next_tokens(tape, vars.v);
-  if (!edit.weights.empty() || config_.soft_mask)
-    weigh(tape, painted_roots(tape, edit.weights, mask, vars.z.value.dtype), core, vars);
-  if (core.mode == RidgeConfig::Mode::masked) vars.mask = mask;
-  RidgeSaved saved;
-  const Var edited = read(tape, core, vars, saved, [&](const RidgeConfig& one) {
-    const Var answers = ridge_readout(tape, one, vars, &saved);
-    return answer_edited(tape, one, vars, saved, answers, edit);
-  });
-  hook_statistics(tape, saved, core.mode == RidgeConfig::Mode::chunk || core.mode == RidgeConfig::Mode::recurrent);
-  tape.hook("readout", edited);
-  return join_heads(tape, edited, x);
+  core.power = edit.power.value_or(core.power);
+  core.ridge = edit.ridge.value_or(core.ridge);
+  return answer(tape, x, mask, project(tape, x), core, &edit);
 }
 
 // On the host: y = (eta / m) E q with E = C L^-T W L^-1. Where a mode cannot be separated from the others (a defective
@@ -486,52 +469,33 @@ std::vector<StateTensor> Ska::state_parts() const {
           {"m", {H}},       {"history", {std::max(config_.value_taps - 1, std::int64_t{0}), H * P}}};
 }
 
-void Ska::write_lagged(Tape& tape, const Tensor& v, const RidgeState& state) const {
-  const std::int64_t pairs = v.shape[0] * config_.heads, r = config_.rank, width = config_.value_width;
-  const Tensor values = v.reshaped({pairs, 1, width}), keys = state.previous_key.reshaped({pairs, 1, r}),
-               sums = state.C.reshaped({pairs, width, r});
-  for (std::int64_t i = 0; i < pairs; ++i)
-    tape.backend().gemm(true, false, 1.0, values.at(i), keys.at(i), 1.0, sums.at(i));
-}
-
 Var Ska::step(Tape& tape, const Var& x, LayerState& state) {
   ++state.position;
   RidgeVars vars = project(tape, x, Storage::wide, state.find("history"));
   // m grows only with lengths that are larger, and is 0 before the first token.
   if (state.keeps_scale && state.position > 1 && !config_.has_unit_scale)
     vars.length = filled(tape, {x.shape()[0], 1, config_.heads}, vars.z.value.dtype, 0.0);
-  const RidgeState running{state.get("G"), state.get("M"), state.get("C"), state.get("previous_key"), state.get("m")};
-  RidgeConfig core = config_.core;
-  core.mode = RidgeConfig::Mode::recurrent;
-  const auto nothing = [&](const Var& like) { return filled(tape, like.shape(), like.value.dtype, 0.0); };
-  if (config_.lags_values) {
-    write_lagged(tape, vars.v.value, running);
-    vars.v = nothing(vars.v);
-  }
-  RidgeVars reading = vars;
-  if (config_.excludes_itself()) {  // a token of zeros leaves the sums that it reads as they were
-    reading.z = nothing(vars.z);
-    reading.v = nothing(vars.v);
-    if (vars.left.defined()) reading.left = reading.z;
-    if (vars.length.defined() && !config_.has_unit_scale) reading.length = nothing(vars.length);
-  }
-  RidgeSaved saved;
-  // The state goes on with the last answer, on copies before it.
-  bool is_last = lambda_weight_ == nullptr && !config_.excludes_itself();
-  const auto held = [&](const Tensor& tensor) {
-    const Tensor copy = is_last ? tensor : tape.scratch(tensor.shape, tensor.dtype);
-    if (!is_last) tape.backend().copy(copy, tensor);
-    return copy;
+  const std::int64_t factors = plan(tape.backend(), x.shape()).kept * vars.eta.value.elements() * x.shape()[0];
+  const RidgeState sums{state.get("G"), state.get("M"),        state.get("C"), state.get("previous_key"),
+                        state.get("m"), state.derived(factors)};
+  const auto write = [&] {
+    ridge_write_key(tape, vars, sums);
+    if (!config_.lags_values) ridge_write_value(tape, vars, sums);
   };
-  const Var heads = read(tape, core, reading, saved, [&](const RidgeConfig& one) {
-    const RidgeState from{held(running.G), held(running.M), held(running.C), held(running.previous_key),
-                          held(running.m)};
-    is_last = !config_.excludes_itself();
-    return ridge_step(tape, one, reading, from, &saved);
-  });
-  if (config_.excludes_itself()) ridge_step(tape, core, vars, running);
+  if (config_.lags_values) ridge_write_value(tape, vars, sums);
+  if (!config_.excludes_itself())
+    write();
+  else if (state.position == 1)
+    tape.backend().fill(sums.m, min_key_norm);
+  RidgeSaved saved;
+  const Var heads = read(tape, config_.core, vars, saved,
+                         [&](const RidgeConfig& one) { return ridge_answer(tape, one, vars, sums, &saved); });
+  for (Tensor* sum : {&saved.G, &saved.M, &saved.C, &saved.m}) {
+    if (config_.excludes_itself()) *sum = gathered(tape, *sum);  // the token enters them after its answer
+  }
   hook_statistics(tape, saved, false);
   tape.hook("readout", heads);
+  if (config_.excludes_itself()) write();
   return join_heads(tape, heads, x);
 }
 

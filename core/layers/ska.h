@@ -105,15 +105,16 @@ class Ska final : public Layer {
   std::vector<LayerSetting> settings() override;
 
  private:
+  Plan plan(const Backend& backend, const Shape& input) const;
   /// Storage of keys, queries and values for such an input.
   Storage storage(const Backend& backend, const Shape& input) const;
   /// `history`: of the convolution of values before x, which it moves on; undefined at the start of a sequence.
   RidgeVars project(Tape& tape, const Var& x, Storage stored = Storage::wide, const Tensor& history = {}) const;
-  Var answer(Tape& tape, const Var& x, const Tensor& mask, RidgeVars vars) const;
+  /// The rest of the pass, under the edit if one is given.
+  Var answer(Tape& tape, const Var& x, const Tensor& mask, RidgeVars vars, RidgeConfig core,
+             const LayerEdit* edit = nullptr) const;
   /// Writes the sums after all tokens of a new state.
   void remember(Tape& tape, RidgeVars vars, LayerState& state) const;
-  /// C of the state += v_t z_{t-1}^T.
-  void write_lagged(Tape& tape, const Tensor& v, const RidgeState& state) const;
   /// Divides or cuts keys and queries, and weights keys and values by the write gate.
   void weight(Tape& tape, const Var& x, RidgeVars& vars) const;
   /// Weights w of tokens: G = sum w z z^T, M = sum (w_t w_{t-1})^1/2 z_t z_{t-1}^T, C = sum w v z^T, as a write gate

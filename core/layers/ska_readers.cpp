@@ -17,22 +17,21 @@ using Mode = RidgeConfig::Mode;
 
 const Ska& ska_of(const Layer& layer) { return static_cast<const Ska&>(layer); }
 
-SkaHead head_of(const Layer& layer) {
-  const SkaConfig& config = ska_of(layer).config();
+SkaHead head_of(const Layer& layer, Backend& backend, int head) {
+  const Ska& ska = ska_of(layer);
+  const SkaConfig& config = ska.config();
+  const auto at = static_cast<std::size_t>(head);
   SkaHead of;
   of.rank = static_cast<int>(config.rank);
   of.value_width = static_cast<int>(config.value_width);
   of.ridge = config.core.ridge;
   of.power = config.core.power;
+  of.gamma = config.core.gamma.at(to_host(backend, ska.gamma_raw().value)[at]);
+  of.eta = ska.eta_of(to_host(backend, ska.eta().value)[at]);
   return of;
 }
 
-HeadGains gains(const Layer& layer, Backend& backend, int head) {
-  const Ska& ska = ska_of(layer);
-  const auto at = static_cast<std::size_t>(head);
-  return {ska.config().core.gamma.at(to_host(backend, ska.gamma_raw().value)[at]),
-          ska.eta_of(to_host(backend, ska.eta().value)[at])};
-}
+SkaHead learned_head(const CapturedLayer& layer, int head) { return head_of(layer.layer, layer.read.backend(), head); }
 
 HeldTokens held(const Layer& layer, std::span<const std::uint8_t> context) {
   const Ska& ska = ska_of(layer);
@@ -87,7 +86,7 @@ WeightMatrix ska_weights(const CapturedLayer& layer, int head) {
   const std::vector<std::uint8_t> counted = held(layer.layer, layer.context).counted;
   const std::vector<double> roots = layer.of_head("root_weights", head);
   if (mode == Mode::masked && roots.empty()) of.mask = counted;
-  of.gamma = gains(ska, layer.read.backend(), head).gamma;
+  of.gamma = learned_head(layer, head).gamma;
   const auto groups = static_cast<std::size_t>((of.tokens + of.piece - 1) / of.piece);
   const std::size_t square = static_cast<std::size_t>(config.rank * config.rank);
   const auto statistics = [&](const char* capture, std::size_t size) {
@@ -158,15 +157,6 @@ double ska_systems(const CapturedLayer& layer, std::span<const int> tokens, cons
     }
   }
   return 0;
-}
-
-/// The learned parameters of a head, without its statistics.
-SkaHead learned_head(const CapturedLayer& layer, int head) {
-  SkaHead of = head_of(layer.layer);
-  const HeadGains learned = gains(layer.layer, layer.read.backend(), head);
-  of.gamma = learned.gamma;
-  of.eta = learned.eta;
-  return of;
 }
 
 /// One head with the statistics of all its groups.
@@ -257,7 +247,6 @@ LayerReaders ska_readers() {
           .edit = [](Layer& layer, Tape& tape, const Var& x, const Tensor& mask,
                      const LayerEdit& edit) { return static_cast<Ska&>(layer).forward_edited(tape, x, mask, edit); },
           .head = head_of,
-          .gains = gains,
           .held = held,
           .sums = sums,
           .step_pictures = ska_steps,

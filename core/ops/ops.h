@@ -201,9 +201,12 @@ struct RidgeVars {
 Var ridge_readout(Tape& tape, const RidgeConfig& config, const RidgeVars& in, RidgeSaved* saved = nullptr);
 /// 1 / m for the query of every token, [B,T,H], with its gradient to the lengths.
 Var ridge_scales(Tape& tape, const RidgeConfig& config, const Var& length, const RidgeSaved& saved);
-/// One token of the recurrent mode, T = 1; advances `state`.
-Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
-               RidgeSaved* saved = nullptr);
+/// The recurrent form, T = 1: adds the key to `state`; pairs the value with the key that the state has last; reads the
+/// state by the query. `saved` is the state itself as far as it holds the sums.
+void ridge_write_key(Tape& tape, const RidgeVars& in, const RidgeState& state);
+void ridge_write_value(Tape& tape, const RidgeVars& in, const RidgeState& state);
+Var ridge_answer(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
+                 RidgeSaved* saved = nullptr);
 
 // feedback_solve.cpp
 struct FeedbackVars {

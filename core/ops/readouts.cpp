@@ -40,6 +40,20 @@ void check_inputs(Tape& tape, const char* operation, const RidgeConfig& config, 
   }
 }
 
+void check_step(Tape& tape, const char* operation, const RidgeVars& in, const RidgeState& state) {
+  const Check check(tape, operation, in.z.value.dtype);
+  const Shape& z = in.z.shape();
+  const std::int64_t batch = z[0], heads = z[2], r = z[3], width = in.v.shape()[3];
+  check.that(!tape.recording(),
+             "has no gradient; train with ridge_readout in recurrent mode, or begin the tape without recording");
+  check.that(z[1] == 1, "takes one token at a time");
+  check.tensor("state G", state.G, {batch, heads, r, r});
+  check.tensor("state M", state.M, {batch, heads, r, r});
+  check.tensor("state C", state.C, {batch, heads, width, r});
+  check.tensor("state previous_key", state.previous_key, {batch, heads, r});
+  check.tensor("state m", state.m, {batch, heads});
+}
+
 RidgeInputs values_of(const RidgeVars& in) {
   return {in.z.value,         in.q.value, in.v.value,      in.eta.value,
           in.gamma_raw.value, in.mask,    in.length.value, in.left.value};
@@ -137,26 +151,30 @@ Var ridge_scales(Tape& tape, const RidgeConfig& config, const Var& length, const
   return m;
 }
 
-Var ridge_step(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state, RidgeSaved* saved) {
+void ridge_write_key(Tape& tape, const RidgeVars& in, const RidgeState& state) {
+  check_step(tape, "ridge_write_key", in, state);
+  tape.backend().ridge_write_key(values_of(in), state);
+}
+
+void ridge_write_value(Tape& tape, const RidgeVars& in, const RidgeState& state) {
+  check_step(tape, "ridge_write_value", in, state);
+  tape.backend().ridge_write_value(in.v.value, state);
+}
+
+Var ridge_answer(Tape& tape, const RidgeConfig& config, const RidgeVars& in, const RidgeState& state,
+                 RidgeSaved* saved) {
+  check_step(tape, "ridge_answer", in, state);
   RidgeConfig recurrent = config;
   recurrent.mode = RidgeConfig::Mode::recurrent;
-  check_inputs(tape, "ridge_step", recurrent, in);
-  const Check check(tape, "ridge_step", in.z.value.dtype);
-  const Shape& z = in.z.shape();
-  const std::int64_t batch = z[0], heads = z[2], r = z[3], width = in.v.shape()[3];
-  check.that(!tape.recording(),
-             "has no gradient; train with ridge_readout in recurrent mode, or begin the tape without recording");
-  check.that(z[1] == 1, "takes one token at a time");
-  check.tensor("state G", state.G, {batch, heads, r, r});
-  check.tensor("state M", state.M, {batch, heads, r, r});
-  check.tensor("state C", state.C, {batch, heads, width, r});
-  check.tensor("state previous_key", state.previous_key, {batch, heads, r});
-  check.tensor("state m", state.m, {batch, heads});
-  const RidgeSaved kept = reserve_saved(tape, in, 1);
+  check_inputs(tape, "ridge_answer", recurrent, in);
+  RidgeSaved kept = reserve_saved(tape, in, 1);
+  const std::pair<Tensor*, const Tensor*> sums[] = {
+      {&kept.G, &state.G}, {&kept.M, &state.M}, {&kept.C, &state.C}, {&kept.m, &state.m}};
+  for (const auto& [to, from] : sums) *to = from->reshaped(to->shape);
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {});
-  tape.backend().ridge_step(recurrent, values_of(in), state, kept, y.value);
+  tape.backend().ridge_answer(recurrent, values_of(in), state, kept, y.value);
   if (saved) *saved = kept;
-  return check.recorded(y, [](Tape&) {});
+  return y;
 }
 
 Var chebyshev_readout(Tape& tape, const ChebyshevConfig& config, const ChebyshevVars& in, ChebyshevSaved* saved) {

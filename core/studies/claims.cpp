@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/io/json.h"
+#include "core/io/named.h"
 #include "core/studies/claims_view.h"
 #include "core/studies/table.h"
 
@@ -34,11 +35,8 @@ json published_at(const json& of) {
 /// What `afterglow table NAME --json` printed, which assets/tables/results keeps; several commands may have measured
 /// one table.
 const std::vector<json>& kept_results() {
-  static const std::vector<json> all = [] {
-    std::vector<json> read;
-    for (const EmbeddedText& file : result_files()) read.push_back(json::parse(file.json));
-    return read;
-  }();
+  static const std::vector<json> all =
+      mapped(result_files(), [](const EmbeddedText& file) { return json::parse(file.json); });
   return all;
 }
 
@@ -100,11 +98,7 @@ PaperClaim claim_of(const json& json) {
 }  // namespace
 
 const std::vector<PaperClaim>& paper_claims() {
-  static const std::vector<PaperClaim> all = [] {
-    std::vector<PaperClaim> read;
-    for (const json& one : json::parse(claim_files().front().json)) read.push_back(claim_of(one));
-    return read;
-  }();
+  static const std::vector<PaperClaim> all = mapped(json::parse(claim_files().front().json), claim_of);
   return all;
 }
 

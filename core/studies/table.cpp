@@ -10,29 +10,14 @@
 #include "core/io/csv.h"
 #include "core/io/error.h"
 #include "core/io/named.h"
+#include "core/io/terminal_text.h"
 
 namespace afterglow {
 namespace {
 
-/// The name of a letter beyond ASCII for file names: Greek letters have names, others are empty.
-std::string_view letter_name(std::string_view letter) {
-  constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"α", "alpha"}, {"β", "beta"},    {"γ", "gamma"},   {"δ", "delta"}, {"ε", "epsilon"}, {"ζ", "zeta"},
-      {"η", "eta"},   {"θ", "theta"},   {"ι", "iota"},    {"κ", "kappa"}, {"λ", "lambda"},  {"μ", "mu"},
-      {"ν", "nu"},    {"ξ", "xi"},      {"ο", "omicron"}, {"π", "pi"},    {"ρ", "rho"},     {"σ", "sigma"},
-      {"τ", "tau"},   {"υ", "upsilon"}, {"φ", "phi"},     {"χ", "chi"},   {"ψ", "psi"},     {"ω", "omega"}};
-  for (const auto& [known, name] : names) {
-    if (letter == known) return name;
-  }
-  return {};
-}
-
-/// The number of bytes of the UTF-8 character at the beginning of the text.
-std::size_t character_bytes(std::string_view text) {
-  std::size_t bytes = 1;
-  while (bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) ++bytes;
-  return bytes;
-}
+/// The letters beyond ASCII that have a name in file names.
+constexpr std::pair<char32_t, std::string_view> letters[] = {
+    {U'α', "alpha"}, {U'β', "beta"}, {U'γ', "gamma"}, {U'η', "eta"}, {U'λ', "lambda"}};
 
 /// "Gated DeltaNet" as part of a file name: "gated_deltanet"; "η 2.5": "eta_2_5". Each other ASCII character becomes
 /// "_", because finished results are found by these names; a run of other characters becomes one.
@@ -40,15 +25,13 @@ std::string file_word(std::string_view text) {
   std::string word;
   bool is_foreign = false;  // whether the last character had no name
   while (!text.empty()) {
-    const std::string_view character = text.substr(0, character_bytes(text));
-    text.remove_prefix(character.size());
-    const auto byte = static_cast<unsigned char>(character.front());
-    const std::string_view name = letter_name(character);
-    const bool was_foreign = std::exchange(is_foreign, byte >= 0x80 && name.empty());
-    if (!name.empty())
-      word += name;
-    else if (byte < 0x80 && std::isalnum(byte))
-      word += static_cast<char>(std::tolower(byte));
+    const char32_t letter = take_character(text);
+    const auto* known = find_by(letters, letter, &std::pair<char32_t, std::string_view>::first);
+    const bool was_foreign = std::exchange(is_foreign, letter >= 0x80 && known == nullptr);
+    if (known != nullptr)
+      word += known->second;
+    else if (letter < 0x80 && std::isalnum(static_cast<int>(letter)))
+      word += static_cast<char>(std::tolower(static_cast<int>(letter)));
     else if (!is_foreign || !was_foreign)
       word += '_';
   }
@@ -226,9 +209,7 @@ namespace {
 CsvColumn place_column(const Table& table, const std::vector<double>& places) {
   const std::string heading = heading_of({table.x_label, table.x_unit});
   if (table.x_names.empty()) return {heading, places};
-  std::vector<std::string> names;
-  for (const double place : places) names.push_back(place_text(table, place));
-  return {heading, names};
+  return {heading, mapped(places, [&](double place) { return place_text(table, place); })};
 }
 
 }  // namespace

@@ -285,11 +285,7 @@ Table read_sizes(const EmbeddedText& text) {
 }  // namespace
 
 const std::vector<Table>& tables() {
-  static const std::vector<Table> all = [] {
-    std::vector<Table> list;
-    for (const EmbeddedText& text : table_texts()) list.push_back(read_sizes(text));
-    return list;
-  }();
+  static const std::vector<Table> all = mapped(table_texts(), read_sizes);
   return all;
 }
 

@@ -64,15 +64,12 @@ TaskParameter parameter_of(const nlohmann::json& fields) {
 }
 
 const std::vector<TaskKind>& kinds() {
-  static const std::vector<TaskKind> all = [] {
-    std::vector<TaskKind> read;
-    for (const nlohmann::json& kind : nlohmann::json::parse(task_texts().front().json)) {
-      TaskInfo info{kind.at("kind"), kind.at("about"), {}, kind.value("says", "")};
-      for (const nlohmann::json& parameter : kind.at("parameters")) info.parameters.push_back(parameter_of(parameter));
-      read.push_back({info, makers.at(info.kind)});
-    }
-    return read;
-  }();
+  static const std::vector<TaskKind> all =
+      mapped(nlohmann::json::parse(task_texts().front().json), [](const nlohmann::json& kind) {
+        TaskInfo info{kind.at("kind"), kind.at("about"), mapped(kind.at("parameters"), parameter_of),
+                      kind.value("says", "")};
+        return TaskKind{info, makers.at(info.kind)};
+      });
   return all;
 }
 

@@ -1,7 +1,6 @@
 // Adjoint recurrences, token by token from the last one.
 #include "core/analysis/influence/state_slopes.h"
 
-#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +11,8 @@ namespace {
 
 using SlopeVector = Eigen::VectorXd;
 
-auto rows_of(const std::vector<double>& values, std::size_t columns) {
+template <class Count>
+auto rows_of(const std::vector<double>& values, Count columns) {
   const auto width = static_cast<Eigen::Index>(columns);
   return RowMajorView(values.data(), static_cast<Eigen::Index>(values.size()) / width, width);
 }
@@ -118,13 +118,20 @@ struct RidgeMemory {
 /// Slopes with respect to it.
 using RidgeAdjoint = RidgeMemory;
 
+/// In the order of the state's tensors.
+std::array<std::span<double>, 5> parts_of(RidgeMemory& of) {
+  const auto numbers = [](auto& matrix) { return std::span(matrix.data(), static_cast<std::size_t>(matrix.size())); };
+  return {numbers(of.G), numbers(of.M), numbers(of.C), numbers(of.previous_key), std::span(&of.m, 1)};
+}
+
 RidgeMemory nothing(const RidgeRun& run) {
-  const auto r = static_cast<Eigen::Index>(run.rank), width = static_cast<Eigen::Index>(run.value_width);
+  const Eigen::Index r = run.head.rank, width = run.head.value_width;
   return {RowMajor::Zero(r, r), RowMajor::Zero(r, r), RowMajor::Zero(width, r), SlopeVector::Zero(r), 0};
 }
 
 RidgeMemory after_token(const RidgeRun& run, const RidgeMemory& before, Eigen::Index t) {
-  const SlopeVector key = rows_of(run.keys, run.rank).row(t), value = rows_of(run.values, run.value_width).row(t);
+  const SlopeVector key = rows_of(run.keys, run.head.rank).row(t),
+                    value = rows_of(run.values, run.head.value_width).row(t);
   RidgeMemory now;
   now.m = std::max({before.m, key.norm(), run.smallest_scale});
   const double shrink = before.m / now.m;
@@ -135,56 +142,48 @@ RidgeMemory after_token(const RidgeRun& run, const RidgeMemory& before, Eigen::I
   return now;
 }
 
-/// L of L L^T = G + eps I, with more on the diagonal where that fails, as the kernel adds it.
-Eigen::LLT<RowMajor> factor_of(const RidgeRun& run, const RowMajor& G) {
+/// With more on the diagonal where the factorisation fails, as the kernel adds it.
+SkaOperators operators_of(const RidgeRun& run, const RidgeMemory& now) {
   constexpr int tries = 10;
-  const auto r = G.rows();
-  double added = run.ridge;
-  Eigen::LLT<RowMajor> factor(G + added * RowMajor::Identity(r, r));
-  for (int i = 0; i < tries && factor.info() != Eigen::Success; ++i) {
-    added += run.jitter;
-    factor.compute(G + added * RowMajor::Identity(r, r));
+  SkaHead of = run.head;
+  of.G = numbers_of(now.G);
+  of.M = numbers_of(now.M);
+  of.C = numbers_of(now.C);
+  SkaOperators operators = ska_operators(of);
+  for (int i = 0; i < tries && operators.empty(); ++i) {
+    of.ridge += ska_jitter_step;
+    operators = ska_operators(of);
   }
-  return factor;
-}
-
-/// The estimate of the largest singular value that the layer divides by.
-double estimated_sigma(const RowMajor& A, int iterations) {
-  SlopeVector right = SlopeVector::Constant(A.cols(), 1 / std::sqrt(static_cast<double>(A.cols())));
-  for (int i = 0; i < iterations; ++i) {
-    right = A.transpose() * (A * right);
-    const double length = right.norm();
-    if (length <= 0) return 0;
-    right /= length;
-  }
-  return (A * right).norm();
+  return operators;
 }
 
 /// What the answer y = (eta / m) F (s A_w)^K L^-1 q to token t says of the statistics that it is read from, where A_w =
 /// L^-1 M L^-T and F = C L^-T. With w_k = (s A_w)^k L^-1 q and d_k the gradient with respect to it, all of it is a sum
 /// of K + 1 outer products: core/layers/gradients.md, "SKA".
 RidgeAdjoint readout_adjoint(const RidgeRun& run, const RidgeMemory& now, Eigen::Index t) {
-  const SlopeVector query = rows_of(run.queries, run.rank).row(t),
-                    dy = rows_of(run.readout_slope, run.value_width).row(t);
-  const Eigen::LLT<RowMajor> factor = factor_of(run, now.G);
-  const auto L = factor.matrixL();
-  const auto U = factor.matrixU();  // L^T
-  const RowMajor half = L.solve(now.M), A = L.solve(half.transpose()).transpose();
-  const double s = run.gamma / std::max(estimated_sigma(A, run.power_iterations), 1.0), gain = run.eta / now.m;
-  const auto power = static_cast<std::size_t>(run.power);
+  const SlopeVector query = rows_of(run.queries, run.head.rank).row(t),
+                    dy = rows_of(run.readout_slope, run.head.value_width).row(t);
+  const SkaOperators operators = operators_of(run, now);
+  if (operators.empty()) return nothing(run);
+  const auto r = now.G.rows();
+  const RowMajor A = matrix_of(operators.A, r, r), L = matrix_of(operators.L, r, r),
+                 F = matrix_of(operators.readout, now.C.rows(), r);
+  const auto lower = L.triangularView<Eigen::Lower>();
+  const double gain = run.head.eta / now.m;
+  const auto power = static_cast<std::size_t>(run.head.power);
   std::vector<SlopeVector> u(power + 1);  // L^-T w_k
-  SlopeVector w = L.solve(query);
+  SlopeVector w = lower.solve(query);
   for (std::size_t k = 0; k <= power; ++k) {
-    u[k] = U.solve(w);
-    w = s * (A * w);
+    u[k] = lower.transpose().solve(w);
+    w = A * w;
   }
   RidgeAdjoint adjoint = nothing(run);
-  SlopeVector d = gain * L.solve(now.C.transpose() * dy);
+  SlopeVector d = gain * F.transpose() * dy;
   for (std::size_t k = power + 1; k-- > 0;) {
-    const SlopeVector v = U.solve(d);
+    const SlopeVector v = lower.transpose().solve(d);
     adjoint.G -= 0.5 * (v * u[k].transpose() + u[k] * v.transpose());
-    if (k > 0) adjoint.M += s * v * u[k - 1].transpose();
-    d = s * (A.transpose() * d);
+    if (k > 0) adjoint.M += operators.scale * v * u[k - 1].transpose();
+    d = A.transpose() * d;
   }
   adjoint.C = gain * dy * u[power].transpose();
   adjoint.m = -dy.dot(gain * (now.C * u[power])) / now.m;
@@ -195,7 +194,7 @@ RidgeAdjoint readout_adjoint(const RidgeRun& run, const RidgeMemory& now, Eigen:
 RidgeAdjoint before_token(const RidgeRun& run, const RidgeMemory& before, const RidgeMemory& now,
                           const RidgeAdjoint& after, Eigen::Index t) {
   const double shrink = before.m / now.m;
-  const SlopeVector value = rows_of(run.values, run.value_width).row(t),
+  const SlopeVector value = rows_of(run.values, run.head.value_width).row(t),
                     earlier = after.M.transpose() * now.previous_key;
   const SlopeVector dkey = (after.G + after.G.transpose()) * now.previous_key +
                            after.M * (shrink * before.previous_key) + after.C.transpose() * value + after.previous_key;
@@ -214,33 +213,22 @@ RidgeAdjoint before_token(const RidgeRun& run, const RidgeMemory& before, const 
 
 }  // namespace
 
-RidgeSlopes ridge_slopes(const RidgeRun& run) {
-  const auto tokens = static_cast<Eigen::Index>(run.keys.size() / run.rank);
-  const auto r = static_cast<Eigen::Index>(run.rank), width = static_cast<Eigen::Index>(run.value_width);
+std::array<std::vector<double>, 5> ridge_slopes(const RidgeRun& run) {
+  const auto tokens = static_cast<Eigen::Index>(run.keys.size()) / run.head.rank;
   std::vector<RidgeMemory> memories{nothing(run)};  // before the first token, then after each
   for (Eigen::Index t = 0; t < tokens; ++t) memories.push_back(after_token(run, memories.back(), t));
-  RidgeSlopes slopes;
-  const auto count = static_cast<std::size_t>(tokens);
-  slopes.G.resize(count * run.rank * run.rank);
-  slopes.M.resize(count * run.rank * run.rank);
-  slopes.C.resize(count * run.value_width * run.rank);
-  slopes.previous_key.resize(count * run.rank);
-  slopes.m.resize(count);
+  std::array<std::vector<double>, 5> slopes;
   RidgeAdjoint carried = nothing(run);
   for (Eigen::Index t = tokens - 1; t >= 0; --t) {
-    at_token(slopes.G, t, r, r) = carried.G;
-    at_token(slopes.M, t, r, r) = carried.M;
-    at_token(slopes.C, t, width, r) = carried.C;
-    at_token(slopes.previous_key, t, r, 1) = carried.previous_key;
-    slopes.m[static_cast<std::size_t>(t)] = carried.m;
-    const RidgeMemory &before = memories[static_cast<std::size_t>(t)], &now = memories[static_cast<std::size_t>(t) + 1];
-    RidgeAdjoint after = readout_adjoint(run, now, t);
-    after.G += carried.G;
-    after.M += carried.M;
-    after.C += carried.C;
-    after.previous_key += carried.previous_key;
-    after.m += carried.m;
-    carried = before_token(run, before, now, after, t);
+    RidgeAdjoint after = readout_adjoint(run, memories[static_cast<std::size_t>(t) + 1], t);
+    const auto all = parts_of(carried), own = parts_of(after);
+    for (std::size_t part = 0; part < slopes.size(); ++part) {
+      slopes[part].resize(static_cast<std::size_t>(tokens) * all[part].size());
+      std::ranges::copy(all[part], slopes[part].begin() + t * std::ssize(all[part]));
+      for (std::size_t i = 0; i < all[part].size(); ++i) own[part][i] += all[part][i];
+    }
+    carried =
+        before_token(run, memories[static_cast<std::size_t>(t)], memories[static_cast<std::size_t>(t) + 1], after, t);
   }
   return slopes;
 }

@@ -2,8 +2,11 @@
 // gradient with respect to the state after every token. A state is read by later tokens alone, so each of these is the
 // adjoint of the layer's own recurrence, run backward over one sequence, in float64.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <vector>
+
+#include "core/analysis/koopman/ska_head.h"
 
 namespace afterglow {
 
@@ -44,12 +47,8 @@ std::vector<double> convolution_slopes(const ConvolutionRun& run);
 
 /// One head of Spectral Koopman Attention in its recurrent form (Echo 3.2).
 struct RidgeRun {
-  std::size_t rank = 0, value_width = 0;  ///< r and P
-  int power = 2;                          ///< K
-  int power_iterations = 6;               ///< that estimate sigma
-  double ridge = 1e-3, jitter = 1e-4;     ///< eps, and what a factorisation that fails adds to it each time
-  double smallest_scale = 1e-6;           ///< m is at least this
-  double gamma = 1.0, eta = 1.0;
+  SkaHead head;                       ///< without statistics
+  double smallest_scale = 1e-6;       ///< m is at least this
   std::vector<double> keys, queries;  ///< z, q [T,r]
   std::vector<double> values;         ///< [T,P]
   std::vector<double> readout_slope;  ///< d answer / dy [T,P]
@@ -57,9 +56,6 @@ struct RidgeRun {
 /// Gradient with respect to the state after token t, whose G, M, C and previous key are divided by the key scale m:
 /// [T,r,r], [T,r,r], [T,P,r], [T,r], [T]. sigma counts as constant, which is exact while it is at most 1: of the
 /// statistics of one sequence the largest singular value of A_w is.
-struct RidgeSlopes {
-  std::vector<double> G, M, C, previous_key, m;
-};
-RidgeSlopes ridge_slopes(const RidgeRun& run);
+std::array<std::vector<double>, 5> ridge_slopes(const RidgeRun& run);
 
 }  // namespace afterglow

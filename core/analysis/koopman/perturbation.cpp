@@ -50,8 +50,6 @@ struct NoiseDirections {
   }
 };
 
-std::span<const double> numbers_of(const RowMajor& A) { return {A.data(), static_cast<std::size_t>(A.size())}; }
-
 /// The true operator and what the bounds need of it; computed once for many noises.
 struct TrueOperator {
   RowMajor gram, M, A, A_w, L;  // gram = G~

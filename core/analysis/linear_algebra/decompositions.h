@@ -20,9 +20,9 @@ inline RowMajor matrix_of(const std::vector<double>& numbers, std::int64_t rows,
 }
 inline std::vector<double> stored(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
+inline std::span<const double> numbers_of(const RowMajor& A) { return {A.data(), static_cast<std::size_t>(A.size())}; }
 inline double spectral_norm(const RowMajor& A) {
-  return spectral_norm({A.data(), static_cast<std::size_t>(A.size())}, static_cast<int>(A.rows()),
-                       static_cast<int>(A.cols()));
+  return spectral_norm(numbers_of(A), static_cast<int>(A.rows()), static_cast<int>(A.cols()));
 }
 
 inline bool all_finite(std::span<const double> values) {

@@ -63,8 +63,8 @@ class Scratch {
 /// How the positions of a sequence are cut: statistics are sums over pieces, and the queries of group g are the
 /// positions of piece g. The group's statistics come from the pieces before it, and from piece g too unless
 /// `exclusive`.
-struct Sizes {
-  std::int64_t batch, tokens, heads, r, width, piece, groups;
+struct Sizes : RidgeSizes {
+  std::int64_t piece, groups;
   bool exclusive, running_scale, masked;
   std::uint8_t roles;
   Bounds gamma;
@@ -121,6 +121,53 @@ int factorise(Compact<double>& L, double ridge, Compact<double>& keep);
 /// L^-1 of a lower triangular matrix.
 void invert_lower(const Compact<double>& L, Compact<double>& inverse);
 /// |A v| after `iterations` normalised steps v <- A^T A v from ones/sqrt(r); 0 for A = 0. v, u [r] are scratch.
-double max_singular_value(const Compact<double>& A, int iterations, Vector& v, Vector& u);
+double max_singular_value(const Eigen::Ref<const Matrix<double>>& A, int iterations, Vector& v, Vector& u);
+/// Numbers beside the state of one head in the recurrent form.
+constexpr std::int64_t step_factors(std::int64_t r, std::int64_t width) { return 2 + (r + 1) * (2 * r + width + 3); }
+
+/// Sums of the shapes of G, M and C, zero at first.
+struct StatisticsSums {
+  Compact<double> G, M, C;
+  StatisticsSums(const Sizes& s, Scratch& scratch)
+      : G(scratch.block<double>(s.r, s.r)), M(scratch.block<double>(s.r, s.r)), C(scratch.block<double>(s.width, s.r)) {
+    for (Compact<double>* sum : {&G, &M, &C}) sum->setZero();
+  }
+};
+
+/// L, A_w, F of one group and what the readout needs, in float64.
+struct Whitened {
+  const Sizes& s;
+  Scratch& scratch;
+  Compact<double> L = block(s.r), inverse = block(s.r), A = block(s.r), F = block(s.width), square = block(s.r),
+                  tall = block(s.width);
+  Vector left{scratch.take<double>(s.r), s.r}, right{scratch.take<double>(s.r), s.r};
+  double sigma = 0.0;
+  int jitter = 0;
+
+  static std::int64_t doubles(const Sizes& s) { return 4 * s.r * s.r + 2 * s.width * s.r + 2 * s.r; }
+  static constexpr std::int64_t pieces = 8;
+  Compact<double> block(std::int64_t rows) const { return scratch.block<double>(rows, s.r); }
+  /// From G without ridge, M, C, divided by m.
+  template <class T>
+  void compute(const RidgeConfig& config, const Compact<T>& G, const Compact<T>& M, const Compact<T>& C) {
+    L = G.template cast<double>();
+    jitter = factorise(L, config.ridge, square);
+    invert_lower(L, inverse);
+    A = M.template cast<double>();
+    multiply(false, false, inverse, A, false, square);
+    multiply(false, true, square, inverse, false, A);
+    sigma = max_singular_value(A, config.power_iterations, left, right);
+    tall = C.template cast<double>();
+    multiply(false, true, tall, inverse, false, F);
+  }
+  template <class T>
+  void save(const RidgeSaved& saved, std::int64_t i) const {
+    entry<T>(saved.L, i) = L.cast<T>();
+    entry<T>(saved.A_w, i) = A.cast<T>();
+    entry<T>(saved.F, i) = F.cast<T>();
+    saved.sigma.as<T>()[i] = static_cast<T>(sigma);
+    saved.jitter.as<T>()[i] = static_cast<T>(jitter);
+  }
+};
 
 }  // namespace afterglow::ridge

@@ -9,11 +9,7 @@ namespace afterglow {
 namespace ridge {
 
 Sizes::Sizes(const RidgeConfig& config, const RidgeInputs& in)
-    : batch(in.z.shape[0]),
-      tokens(in.z.shape[1]),
-      heads(in.z.shape[2]),
-      r(in.z.shape[3]),
-      width(in.v.shape[3]),
+    : RidgeSizes(in.sizes()),
       piece(tokens),
       groups(config.groups(tokens)),
       exclusive(config.mode == RidgeConfig::Mode::chunk),
@@ -55,7 +51,7 @@ void invert_lower(const Compact<double>& L, Compact<double>& inverse) {
   L.triangularView<Eigen::Lower>().solveInPlace(inverse);
 }
 
-double max_singular_value(const Compact<double>& A, int iterations, Vector& v, Vector& u) {
+double max_singular_value(const Eigen::Ref<const Matrix<double>>& A, int iterations, Vector& v, Vector& u) {
   v.setConstant(1.0 / std::sqrt(static_cast<double>(v.size())));
   for (int i = 0; i < iterations; ++i) {
     u.noalias() = A * v;

@@ -16,21 +16,14 @@ using namespace ridge;
 /// One group's share of the workspace: gradients of the raw sums of z z^T, z_{t+1} z_t^T, v z^T, of m, eta, gamma_raw.
 template <class T>
 struct GroupGradient {
-  Compact<T> G, M, C;
-  T &m, &eta, &gamma_raw;
+  const Sizes& s;
+  T* from;
+  Compact<T> G{from, s.r, s.r}, M{G.data() + G.size(), s.r, s.r}, C{M.data() + M.size(), s.width, s.r};
+  T &m = *(C.data() + C.size()), &eta = *(&m + 1), &gamma_raw = *(&m + 2);
 
   static std::int64_t size(const Sizes& s) { return 2 * s.r * s.r + s.width * s.r + 3; }
-  GroupGradient(const Tensor& workspace, const Sizes& s, std::int64_t i)
-      : GroupGradient(workspace.as<T>() + i * size(s), s) {}
-
- private:
-  GroupGradient(T* base, const Sizes& s)
-      : G(base, s.r, s.r),
-        M(base + s.r * s.r, s.r, s.r),
-        C(base + 2 * s.r * s.r, s.width, s.r),
-        m(base[size(s) - 3]),
-        eta(base[size(s) - 2]),
-        gamma_raw(base[size(s) - 1]) {}
+  GroupGradient(const Tensor& workspace, const Sizes& sizes, std::int64_t i)
+      : s(sizes), from(workspace.as<T>() + i * size(sizes)) {}
 };
 
 /// One group in the backward pass; every matrix is float64. With N = L^T dL (of which the lower half counts):
@@ -42,20 +35,7 @@ class GroupReverse {
   }
   static constexpr std::int64_t pieces = 14;
 
-  GroupReverse(const Sizes& s, int power, Scratch& scratch)
-      : s_(s),
-        power_(power),
-        scratch_(scratch),
-        A_(square()),
-        L_(square()),
-        inverse_(square()),
-        dA_(square()),
-        minus_N_(square()),
-        work_(square()),
-        square_(square()),
-        F_(tall()),
-        dF_(tall()),
-        tall_(tall()) {}
+  GroupReverse(const Sizes& s, int power, Scratch& scratch) : s_(s), power_(power), scratch_(scratch) {}
 
   template <class T>
   void load(const RidgeInputs& in, const RidgeSaved& saved, std::int64_t i, std::int64_t head) {
@@ -177,7 +157,8 @@ class GroupReverse {
   const Sizes& s_;
   int power_;
   Scratch& scratch_;
-  Compact<double> A_, L_, inverse_, dA_, minus_N_, work_, square_, F_, dF_, tall_;
+  Compact<double> A_ = square(), L_ = square(), inverse_ = square(), dA_ = square(), minus_N_ = square(),
+                  work_ = square(), square_ = square(), F_ = tall(), dF_ = tall(), tall_ = tall();
   double m_ = 1, eta_ = 1, gamma_raw_ = 0, divisor_ = 1, scale_ = 1, deta_ = 0, dm_ = 0;
 };
 
@@ -209,21 +190,14 @@ void reverse_group(const RidgeConfig& config, const RidgeInputs& in, const Sizes
 
 /// Sums over the groups after a piece, formed from the last piece to the first.
 template <class T>
-struct SuffixSums {
-  Compact<double> G, M, C;
+struct SuffixSums : StatisticsSums {
   Compact<T> G_now, M_now, C_now;
 
   SuffixSums(const Sizes& s, Scratch& scratch)
-      : G(scratch.block<double>(s.r, s.r)),
-        M(scratch.block<double>(s.r, s.r)),
-        C(scratch.block<double>(s.width, s.r)),
+      : StatisticsSums(s, scratch),
         G_now(scratch.block<T>(s.r, s.r)),
         M_now(scratch.block<T>(s.r, s.r)),
-        C_now(scratch.block<T>(s.width, s.r)) {
-    G.setZero();
-    M.setZero();
-    C.setZero();
-  }
+        C_now(scratch.block<T>(s.width, s.r)) {}
   void add(const GroupGradient<T>& group) {
     G += group.G.template cast<double>();
     M += group.M.template cast<double>();
@@ -335,7 +309,8 @@ void reverse_head_scalars(const Sizes& s, const Tensor& workspace, const RidgeGr
 
 Plan CpuBackend::plan(const RidgeConfig& config, const RidgeInputs& in) const {
   const Sizes s(config, in);
-  return {.workspace = s.batch * s.heads * s.groups * GroupGradient<float>::size(s)};
+  return {.kept = step_factors(s.r, s.width),
+          .workspace = s.batch * s.heads * s.groups * GroupGradient<float>::size(s)};
 }
 
 void CpuBackend::ridge_readout_backward(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,

@@ -12,15 +12,7 @@ namespace {
 
 using namespace ridge;
 
-/// What m is the largest of.
-template <class T>
-double key_length(const RidgeInputs& in, const Sizes& s, std::int64_t batch_head, const Panel<T>& keys,
-                  std::int64_t t) {
-  if (in.length.defined()) return static_cast<double>(s.number<T>(in.length, batch_head, t));
-  return std::sqrt(keys.row(t).template cast<double>().squaredNorm());
-}
-
-/// The largest key norm so far and where it is.
+/// The largest key norm, or given length, so far and where it is.
 struct KeyScale {
   double largest = 0.0;
   std::int32_t index = -1;
@@ -31,7 +23,8 @@ struct KeyScale {
     const std::uint8_t* mask = s.mask(in, batch_head);
     for (std::int64_t t = first; t < first + count; ++t) {
       if (mask && !s.counts(mask[t])) continue;
-      const double length = key_length<T>(in, s, batch_head, keys, t);
+      const double length = in.length.defined() ? static_cast<double>(s.number<T>(in.length, batch_head, t))
+                                                : std::sqrt(keys.row(t).template cast<double>().squaredNorm());
       if (length > largest) {
         largest = length;
         index = static_cast<std::int32_t>(t);
@@ -44,20 +37,11 @@ struct KeyScale {
 
 /// Running sums of l z^T, l_{t+1} z_t^T, v z^T with l = z where there are no left factors; not yet divided by m.
 template <class T>
-struct RawSums {
-  Compact<double> G, M, C;
+struct RawSums : StatisticsSums {
   Compact<T> square, tall;  // one piece's share
 
   RawSums(const Sizes& s, Scratch& scratch)
-      : G(scratch.block<double>(s.r, s.r)),
-        M(scratch.block<double>(s.r, s.r)),
-        C(scratch.block<double>(s.width, s.r)),
-        square(scratch.block<T>(s.r, s.r)),
-        tall(scratch.block<T>(s.width, s.r)) {
-    G.setZero();
-    M.setZero();
-    C.setZero();
-  }
+      : StatisticsSums(s, scratch), square(scratch.block<T>(s.r, s.r)), tall(scratch.block<T>(s.width, s.r)) {}
   /// A transition belongs to the piece of its later position.
   void add(const Panel<T>& keys, const Panel<T>& left, const Panel<T>& values, std::int64_t first, std::int64_t count) {
     const auto rows = keys.middleRows(first, count);
@@ -102,44 +86,6 @@ void gather_statistics(const RidgeInputs& in, const Sizes& s, const RidgeSaved& 
   }
 }
 
-/// L, A_w, F of one group and what the readout needs, in float64.
-struct Whitened {
-  Compact<double> L, inverse, A, F, square, tall;
-  Vector left, right;
-  double sigma = 0.0;
-  int jitter = 0;
-
-  static std::int64_t doubles(const Sizes& s) { return 4 * s.r * s.r + 2 * s.width * s.r + 2 * s.r; }
-  static constexpr std::int64_t pieces = 8;
-  Whitened(const Sizes& s, Scratch& scratch)
-      : L(scratch.block<double>(s.r, s.r)),
-        inverse(scratch.block<double>(s.r, s.r)),
-        A(scratch.block<double>(s.r, s.r)),
-        F(scratch.block<double>(s.width, s.r)),
-        square(scratch.block<double>(s.r, s.r)),
-        tall(scratch.block<double>(s.width, s.r)),
-        left(scratch.take<double>(s.r), s.r),
-        right(scratch.take<double>(s.r), s.r) {}
-
-  template <class T>
-  void compute(const RidgeConfig& config, const RidgeSaved& saved, std::int64_t i) {
-    L = entry<T>(saved.G, i).template cast<double>();
-    jitter = factorise(L, config.ridge, square);
-    invert_lower(L, inverse);
-    A = entry<T>(saved.M, i).template cast<double>();
-    multiply(false, false, inverse, A, false, square);
-    multiply(false, true, square, inverse, false, A);
-    sigma = max_singular_value(A, config.power_iterations, left, right);
-    tall = entry<T>(saved.C, i).template cast<double>();
-    multiply(false, true, tall, inverse, false, F);
-    entry<T>(saved.L, i) = L.cast<T>();
-    entry<T>(saved.A_w, i) = A.cast<T>();
-    entry<T>(saved.F, i) = F.cast<T>();
-    saved.sigma.as<T>()[i] = static_cast<T>(sigma);
-    saved.jitter.as<T>()[i] = static_cast<T>(jitter);
-  }
-};
-
 /// y = q E^T with E = (eta / m) F A^K L^-1: many queries share E.
 template <class T, class Rows>
 void read_out_many(Whitened& w, int power, double gain, double scale, Compact<T>& E, const Rows& queries, Rows y) {
@@ -173,8 +119,9 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
             std::int64_t head, const Panel<T>& queries, const Panel<T>& y, std::int64_t first, std::int64_t count,
             bool contributes) {
   Scratch scratch(Whitened::doubles(s) + s.width * s.r, Whitened::pieces + 1);
-  Whitened whitened(s, scratch);
-  whitened.compute<T>(config, saved, i);
+  Whitened whitened{s, scratch};
+  whitened.compute(config, entry<T>(saved.G, i), entry<T>(saved.M, i), entry<T>(saved.C, i));
+  whitened.save<T>(saved, i);
   Panel<T> out = y;
   auto rows_of = [&](Panel<T> panel) { return panel.middleRows(first, count); };
   if (!contributes) {
@@ -191,36 +138,6 @@ void answer(const RidgeConfig& config, const RidgeInputs& in, const Sizes& s, co
   }
 }
 
-/// Adds one token to the state of one head; rescales the older statistics when the scale m grows.
-template <class T>
-void update_state(const RidgeState& state, const RidgeInputs& in, const Sizes& s, std::int64_t i) {
-  const Panel<T> key = s.panel<T>(in.z, i), value = s.panel<T>(in.v, i);
-  const Panel<T> left = in.left.defined() ? s.panel<T>(in.left, i) : key;
-  Compact<T> G = entry<T>(state.G, i), M = entry<T>(state.M, i), C = entry<T>(state.C, i);
-  T* previous = state.previous_key.as<T>() + i * G.rows();
-  T& m = state.m.as<T>()[i];
-  const double old_scale = static_cast<double>(m);
-  const double new_scale = std::max({old_scale, key_length<T>(in, s, i, key, 0), smallest_scale});
-  m = static_cast<T>(new_scale);
-  const double shrink = old_scale / new_scale, inverse = 1.0 / new_scale;
-  for (std::int64_t a = 0; a < G.rows(); ++a) {
-    const double now = static_cast<double>(left(0, a)) * inverse;
-    for (std::int64_t b = 0; b < G.rows(); ++b) {
-      const double other = static_cast<double>(key(0, b)) * inverse;
-      const double before = shrink * static_cast<double>(previous[b]);
-      G(a, b) = static_cast<T>(shrink * shrink * static_cast<double>(G(a, b)) + now * other);
-      M(a, b) = static_cast<T>(shrink * shrink * static_cast<double>(M(a, b)) + now * before);
-    }
-  }
-  for (std::int64_t p = 0; p < C.rows(); ++p) {
-    for (std::int64_t b = 0; b < C.cols(); ++b) {
-      const double now = static_cast<double>(key(0, b)) * inverse;
-      C(p, b) = static_cast<T>(shrink * static_cast<double>(C(p, b)) + static_cast<double>(value(0, p)) * now);
-    }
-  }
-  for (std::int64_t b = 0; b < G.rows(); ++b) previous[b] = static_cast<T>(static_cast<double>(key(0, b)) * inverse);
-}
-
 }  // namespace
 
 void CpuBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in, const RidgeSaved& saved,
@@ -232,22 +149,6 @@ void CpuBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in,
       const std::int64_t batch_head = i / s.groups, g = i % s.groups;
       answer<T>(config, in, s, saved, i, batch_head % s.heads, s.panel<T>(in.q, batch_head), s.panel<T>(y, batch_head),
                 s.first(g), s.count(g), s.contributes(in, batch_head, g));
-    });
-  });
-}
-
-void CpuBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
-                            const RidgeSaved& saved, const Tensor& y) {
-  const Sizes s(config, in);
-  with_type(y, [&]<class T>(T) {
-    pool_.for_each(s.batch * s.heads, [&](std::int64_t i) {
-      update_state<T>(state, in, s, i);
-      entry<T>(saved.G, i) = entry<T>(state.G, i);
-      entry<T>(saved.M, i) = entry<T>(state.M, i);
-      entry<T>(saved.C, i) = entry<T>(state.C, i);
-      saved.m.as<T>()[i] = state.m.as<T>()[i];
-      saved.m_index.as<std::int32_t>()[i] = -1;
-      answer<T>(config, in, s, saved, i, i % s.heads, s.panel<T>(in.q, i), s.panel<T>(y, i), 0, 1, true);
     });
   });
 }

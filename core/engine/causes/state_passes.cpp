@@ -69,13 +69,14 @@ Tensor StatePasses::between(const Tensor& from, const Tensor& to, double share) 
 }
 
 void StatePasses::put(ModelState& state, const StateCell& cell, std::int64_t row) const {
-  const LayerState& own = state.layers[cell.branch];
+  LayerState& own = state.layers[cell.branch];
   const std::int64_t heads = model_->branches()[cell.branch].layer->heads();
   for (const std::string& name : cell.tensors) {
     const Tensor tensor = own.get(name), target = part_of(tensor, row, cell.head, heads);
     const Tensor source = gathered(*tape_, part_of(tensor, cell.is_control ? row : 0, cell.head, heads));
     tape_->backend().copy(target, cell.share == 1 ? source : between(target, source, cell.share));
   }
+  own.forget_derived();
 }
 
 std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std::span<const StateCell> cells,

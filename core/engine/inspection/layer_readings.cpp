@@ -97,11 +97,9 @@ HeadReading read_head(Trainer& trainer, int part, int head, const CaptureReader&
   HeadSpectrum& numbers = reading.numbers;
   numbers.sigma = scalar("sigma", 0.0);
   numbers.jitter = static_cast<int>(scalar("jitter", 0.0));
-  const LayerReaders& readers = readers_of(info.kind);
-  const HeadGains gains = readers.gains(trainer.layer_of(info), trainer.backend(), head);
-  const SkaHead now = readers.head(trainer.layer_of(info));
-  numbers.gamma = gains.gamma;
-  numbers.eta = gains.eta;
+  const SkaHead now = readers_of(info.kind).head(trainer.layer_of(info), trainer.backend(), head);
+  numbers.gamma = now.gamma;
+  numbers.eta = now.eta;
   numbers.scale = numbers.gamma / std::max(numbers.sigma, 1.0);
   numbers.power = now.power;
   numbers.ridge = now.ridge;

@@ -426,7 +426,7 @@ void Observer::read_token(int part, const Tensor& logits, const LayerState* stat
     return;
   }
   const int heads = info.heads;
-  const double ridge = readers_of(info.kind).head(trainer_->layer_of(info)).ridge;
+  const double ridge = readers_of(info.kind).head(trainer_->layer_of(info), trainer_->backend(), 0).ridge;
   trace.rank = numbers.rank = static_cast<int>(state->get("G").shape.last());
   trace.value_width = static_cast<int>(state->get("C").shape[2]);
   const auto slice = [&](const std::vector<double>& all, int head) {

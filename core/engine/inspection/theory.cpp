@@ -184,7 +184,8 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
   const ModelPart& info = trainer.parts()[static_cast<std::size_t>(part)];
   const HeadSpectrum spectrum = decompose(read_head(trainer, part, head, read));
   const Layer& layer = trainer.layer_of(info);
-  TheoryView view = describe_head(trainer, part, spectrum, readers_of(info.kind).head(layer));
+  SkaHead own = readers_of(info.kind).head(layer, trainer.backend(), head);
+  TheoryView view = describe_head(trainer, part, spectrum, own);
   const int r = view.rank, width = view.value_width;
   const auto statistic = [&](const char* name, std::int64_t size) {
     return read.tail(info.scope + "." + name, head, info.heads, size);
@@ -194,16 +195,11 @@ TheoryView read_theory(Trainer& trainer, int part, int head, const CaptureReader
   if (G.empty() || M.empty() || C.empty() || m.empty()) return view;
   const std::vector<double> queries = last_queries(read.values(info.scope + ".queries"), m.front(), view);
   if (queries.empty()) return view;
-  const SkaHead own{r,
-                    width,
-                    G,
-                    M,
-                    C,
-                    spectrum.ridge + ska_jitter_step * spectrum.jitter,
-                    spectrum.gamma,
-                    spectrum.eta,
-                    spectrum.power,
-                    spectrum.sigma};
+  own.G = G;
+  own.M = M;
+  own.C = C;
+  own.ridge += ska_jitter_step * spectrum.jitter;
+  own.sigma = spectrum.sigma;
   add_noise(own, view);
   view.powers = contractivity(own, max_power).value_or(Contractivity());
   view.risk = excess_risk(own, max_power).value_or(ExcessRisk());

@@ -56,7 +56,7 @@ class SequenceReader {
     });
     const Layer& layer = *model.branches()[branch].layer;
     const LayerReaders& readers = readers_of(layer.kind());
-    const SkaHead head = readers.head(layer);
+    const SkaHead head = readers.head(layer, *backend_, 0);
     keys.rank = head.rank;
     keys.ridge = head.ridge;
     HeldTokens held = readers.held(layer, example_.context);

@@ -50,7 +50,7 @@ inline RidgeShape ridge_shape(const RidgeConfig& config, const RidgeInputs& in) 
   s.batch = int(sizes.batch);
   s.length = int(sizes.tokens);
   s.heads = int(sizes.heads);
-  s.rank = int(sizes.rank);
+  s.rank = int(sizes.r);
   s.width = int(sizes.width);
   s.exclusive = config.mode == RidgeConfig::Mode::chunk;
   s.piece = s.exclusive ? config.chunk : config.mode == RidgeConfig::Mode::recurrent ? 1 : s.length;

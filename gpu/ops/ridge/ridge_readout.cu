@@ -324,12 +324,12 @@ struct StatePointers {
   float *G, *M, *C, *previous, *m;
 };
 
-// One token of the recurrent form: earlier statistics shrink when the scale m grows.
-__global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePointers io, StatePointers state) {
+// A key of the recurrent form: earlier statistics shrink when the scale m grows.
+__global__ void __launch_bounds__(threads) key_kernel(RidgeShape s, RidgePointers io, StatePointers state) {
   wait_for_previous_kernel();
   __shared__ float sums[32];
   const std::size_t pair = blockIdx.x;
-  const float *key = io.z + pair * s.rank, *value = io.v + pair * s.width;
+  const float* key = io.z + pair * s.rank;
   const float* left = io.left != nullptr ? io.left + pair * s.rank : key;
   float *G = state.G + pair * s.square(), *M = state.M + pair * s.square(), *C = state.C + pair * s.tall();
   float* previous = state.previous + pair * s.rank;
@@ -342,20 +342,11 @@ __global__ void __launch_bounds__(threads) state_kernel(RidgeShape s, RidgePoint
     const float now = left[i / s.rank] * inverse;
     G[i] = shrink * shrink * G[i] + now * (key[i % s.rank] * inverse);
     M[i] = shrink * shrink * M[i] + now * (shrink * previous[i % s.rank]);
-    io.G[pair * s.square() + i] = G[i];
-    io.M[pair * s.square() + i] = M[i];
   }
-  for (int i = int(threadIdx.x); i < s.tall(); i += threads) {
-    C[i] = shrink * C[i] + value[i / s.rank] * (key[i % s.rank] * inverse);
-    io.C[pair * s.tall() + i] = C[i];
-  }
+  for (int i = int(threadIdx.x); i < s.tall() && shrink != 1; i += threads) C[i] *= shrink;
   __syncthreads();
   for (int i = int(threadIdx.x); i < s.rank; i += threads) previous[i] = key[i] * inverse;
-  if (threadIdx.x == 0) {
-    state.m[pair] = m;
-    io.m[pair] = m;
-    io.m_index[pair] = -1;
-  }
+  if (threadIdx.x == 0) state.m[pair] = m;
 }
 
 RidgeShape shape_of(const RidgeConfig& config, const Shape& queries) {
@@ -417,18 +408,27 @@ void CudaBackend::ridge_readout(const RidgeConfig& config, const RidgeInputs& in
   launched("ridge_readout");
 }
 
-void CudaBackend::ridge_step(const RidgeConfig& config, const RidgeInputs& in, const RidgeState& state,
-                             const RidgeSaved& saved, const Tensor& y) {
-  RidgeConfig one = config;
-  one.mode = RidgeConfig::Mode::recurrent;
-  const RidgeShape s = ridge_shape(one, in);
-  if (y.elements() == 0) return;
-  const RidgeCall call{stream(), s, in, ridge_pointers(one, in, saved), precision_ == Precision::fp32};
-  launch(*this, "ridge_step", state_kernel, unsigned(s.batch * s.heads), threads, s, call.kept,
+void CudaBackend::ridge_write_key(const RidgeInputs& in, const RidgeState& state) {
+  const RidgeShape s = ridge_shape({}, in);
+  launch(*this, "ridge_write_key", key_kernel, unsigned(s.batch * s.heads), threads, s, ridge_pointers({}, in, {}),
          StatePointers{state.G.as<float>(), state.M.as<float>(), state.C.as<float>(), state.previous_key.as<float>(),
                        state.m.as<float>()});
+}
+
+void CudaBackend::ridge_write_value(const Tensor& v, const RidgeState& state) {
+  const unsigned rank = unsigned(state.previous_key.shape.last()), tall = rank * unsigned(v.shape.last());
+  map(*this, "ridge_write_value", state.C.elements(),
+      [rank, tall, value = v.as<float>(), key = state.previous_key.as<float>(),
+       C = state.C.as<float>()] __device__(unsigned i) { C[i] += value[i / rank] * key[i / tall * rank + i % rank]; });
+}
+
+// The groups' kernel reads the state where it would read the only group's sums.
+void CudaBackend::ridge_answer(const RidgeConfig& config, const RidgeInputs& in, const RidgeState&,
+                               const RidgeSaved& saved, const Tensor& y) {
+  const RidgeShape s = ridge_shape(config, in);
+  const RidgeCall call{stream(), s, in, ridge_pointers(config, in, saved), precision_ == Precision::fp32};
   with_grid(s, [&](auto W) { launch_groups<W(), false>(call, y); });
-  launched("ridge_step readout");
+  launched("ridge_answer");
 }
 
 }  // namespace afterglow

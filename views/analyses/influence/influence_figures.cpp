@@ -341,8 +341,7 @@ std::vector<Marker> race_markers(const RaceView& race) {
 
 /// A stable time-invariant feedback falls exponentially (proposition 3).
 Line time_invariant_line(const InfluenceTail& tail) {
-  std::vector<double> values;
-  for (const double lag : tail.lags) values.push_back(std::exp2((1 - lag) / tail.fit.half_life));
+  const auto values = mapped(tail.lags, [&](double lag) { return std::exp2((1 - lag) / tail.fit.half_life); });
   return styled(lag_line("constant feedback (proposition 3), half-life of " + tail.label, tail.lags, values, 1, 1e-9),
                 {.ink = Role::dim, .dash = Dash::dashed});
 }

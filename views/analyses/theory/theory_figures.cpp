@@ -7,6 +7,7 @@
 
 #include "core/engine/analyses/theory/theory_view.h"
 #include "core/figure/axis.h"
+#include "core/io/named.h"
 #include "core/io/number_text.h"
 #include "views/figures/semantic_colours.h"
 #include "views/figures/sheet.h"
@@ -72,10 +73,7 @@ Figure regime_figure(const TheoryView& t) {
   return figure;
 }
 
-Line with_dots(Line line) {
-  line.marker = Marker::circle;
-  return line;
-}
+const LineStyle with_dots{.marker = Marker::circle};
 
 Figure singular_values_figure(const TheoryView& t, std::string place) {
   const SoftmaxTheory& softmax = t.softmax;
@@ -85,13 +83,13 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
       sheet("query_jacobian", "Query Jacobian", std::move(subtitle), {.label = "singular value", .integer_ticks = true},
             {.label = "|∂y/∂q| along it", .scale = Scale::log});
   figure.series.emplace_back(
-      with_dots(counted_curve("SKA", 1, t.jacobian.singular_values, layer_ink(LayerTrait::koopman_heads))));
+      styled(counted_curve("SKA", 1, t.jacobian.singular_values, layer_ink(LayerTrait::koopman_heads)), with_dots));
   // Beyond its rank there is only rounding.
   const std::vector<double> last(softmax.last.begin(),
                                  softmax.last.begin() + std::min(softmax.rank, int(softmax.last.size())));
   if (!last.empty())
     figure.series.emplace_back(
-        with_dots(counted_curve("softmax, last token", 1, last, layer_ink(LayerTrait::token_shares))));
+        styled(counted_curve("softmax, last token", 1, last, layer_ink(LayerTrait::token_shares)), with_dots));
   add_level(figure, t.jacobian.bound, "bound J.4", Role::warning, Dash::dashed);
   add_level(figure, t.jacobian.sharp_bound, "tightened bound", Role::dim, Dash::dotted);
   if (t.jacobian.lower_bound > 0)
@@ -101,15 +99,11 @@ Figure singular_values_figure(const TheoryView& t, std::string place) {
 
 Line sorted_curve(std::string name, const std::vector<double>& x, const std::vector<double>& values, Ink ink,
                   Dash dash) {
-  std::vector<std::pair<double, double>> points;
+  using Point = std::pair<double, double>;
+  std::vector<Point> points;
   for (std::size_t i = 0; i < std::min(x.size(), values.size()); ++i) points.emplace_back(x[i], values[i]);
   std::sort(points.begin(), points.end());
-  std::vector<double> across, up;
-  for (const auto& [place, value] : points) {
-    across.push_back(place);
-    up.push_back(value);
-  }
-  return curve(std::move(name), std::move(across), std::move(up), ink, dash);
+  return curve(std::move(name), mapped(points, &Point::first), mapped(points, &Point::second), ink, dash);
 }
 
 /// A dot for each query: the derivative that remains when one token holds the share m of the weights.
@@ -238,7 +232,7 @@ Line over_depth(std::string name, const std::vector<double>& values, Ink ink, Da
     y.push_back(values[l]);
   }
   Line line = curve(std::move(name), std::move(x), std::move(y), ink, dash);
-  return dash == Dash::solid ? with_dots(std::move(line)) : line;
+  return dash == Dash::solid ? styled(std::move(line), with_dots) : line;
 }
 
 double highest_of(const std::vector<double>& values) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "core/analysis/influence/influence_fit.h"
 #include "core/analysis/solvers/solvers.h"
 #include "core/engine/analyses/requested_study.h"
 #include "core/engine/analyses/studies/studies_view.h"
@@ -185,14 +186,10 @@ std::optional<FirstDifference> difference(const Computed& a, const Computed& b, 
 
 /// Least-squares slope of ln(distance) over the steps with a positive distance.
 double slope_of(const std::vector<double>& steps, const std::vector<double>& distances) {
-  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!(distances[i] > 0) || !std::isfinite(distances[i])) continue;
-    const double x = steps[i], y = std::log(distances[i]);
-    n += 1, sum_x += x, sum_y += y, sum_xx += x * x, sum_xy += x * y;
-  }
-  const double spread = n * sum_xx - sum_x * sum_x;
-  return n >= 2 && spread > 0 ? (n * sum_xy - sum_x * sum_y) / spread : unknown;
+  std::vector<double> lags;  // from 1 on: the slope is that of the steps
+  for (const double step : steps) lags.push_back(step - steps.front() + 1);
+  const InfluenceFit fit = fit_influence(lags, distances);
+  return fit.points >= 2 ? fit.exponential.slope : unknown;
 }
 
 std::string text_of(const MicroscopeConfig& config, const ParameterStore& store) {
