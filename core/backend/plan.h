@@ -15,7 +15,7 @@ enum class Storage { wide, narrow };
 struct Plan {
   Storage stored = Storage::wide;  ///< of the inputs and results that the call's comment names, and of their gradients
   std::int64_t row_stride = 0;     ///< preferred for the result of a projection: its columns, or a little more
-  std::int64_t kept = 0;  ///< numbers that the forward pass leaves for the backward pass; of SKA: beside a head's state
+  std::int64_t kept = 0;  ///< numbers that the forward pass leaves for the backward pass; of SKA: with a head's state
   std::int64_t workspace = 0;  ///< elements that the backward pass writes (of Sessa's solve: both passes)
   /// Bytes that the back end holds in addition, until a kernel needs more: operands rounded or split for the matrix
   /// units, states between chunks of a scan. The larger of forward and backward.

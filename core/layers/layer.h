@@ -33,7 +33,7 @@ class LayerState {
   Tensor find(std::string_view name) const;
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
   /// So many float64 numbers that follow from the tensors, kept so that a step need not compute them: zero until the
-  /// layer writes them, undefined for none. Whoever else changes a tensor must call `forget_derived`.
+  /// layer writes them, undefined for none. A caller that changes a tensor must call `forget_derived`.
   Tensor derived(std::int64_t count);
   void forget_derived() { derived_.reset(); }
   /// Of the tensors, without what follows from them.

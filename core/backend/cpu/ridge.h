@@ -122,7 +122,7 @@ int factorise(Compact<double>& L, double ridge, Compact<double>& keep);
 void invert_lower(const Compact<double>& L, Compact<double>& inverse);
 /// |A v| after `iterations` normalised steps v <- A^T A v from ones/sqrt(r); 0 for A = 0. v, u [r] are scratch.
 double max_singular_value(const Eigen::Ref<const Matrix<double>>& A, int iterations, Vector& v, Vector& u);
-/// Numbers beside the state of one head in the recurrent form.
+/// Numbers next to the state of one head in the recurrent form.
 constexpr std::int64_t step_factors(std::int64_t r, std::int64_t width) { return 2 + (r + 1) * (2 * r + width + 3); }
 
 /// Sums of the shapes of G, M and C, zero at first.

@@ -1,4 +1,4 @@
-// The recurrent form of the SKA core on the CPU. Beside the sums the state keeps what an answer needs of them: L of
+// The recurrent form of the SKA core on the CPU. Next to the sums the state keeps what an answer needs of them: L of
 // G + eps I = L L^T, A = L^-1 M L^-T, F = C L^-T and h = L^-1 z of the previous key. A new key z is taken in by r
 // rotations, [L z] Q = [L' 0]; since [L z] (X; 0) = L X for X = L^-1 Y, the same rotations turn X, with a row of zeros
 // below it, into L'^-1 Y, and the unit vector below zeros into L'^-1 z. So a token takes O(r^2 + P r) operations. All

@@ -69,14 +69,13 @@ Tensor StatePasses::between(const Tensor& from, const Tensor& to, double share) 
 }
 
 void StatePasses::put(ModelState& state, const StateCell& cell, std::int64_t row) const {
-  LayerState& own = state.layers[cell.branch];
+  const LayerState& own = state.layers[cell.branch];
   const std::int64_t heads = model_->branches()[cell.branch].layer->heads();
   for (const std::string& name : cell.tensors) {
     const Tensor tensor = own.get(name), target = part_of(tensor, row, cell.head, heads);
     const Tensor source = gathered(*tape_, part_of(tensor, cell.is_control ? row : 0, cell.head, heads));
     tape_->backend().copy(target, cell.share == 1 ? source : between(target, source, cell.share));
   }
-  own.forget_derived();
 }
 
 std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std::span<const StateCell> cells,
@@ -107,6 +106,7 @@ std::vector<std::vector<double>> StatePasses::run(const SequencePair& pair, std:
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].token == t) put(state, cells[i], static_cast<std::int64_t>(i) + 2);
     }
+    for (LayerState& layer : state.layers) layer.forget_derived();  // also without a cell: controls are zero
   }
   return logits;
 }
