@@ -281,9 +281,10 @@ void draw_token_chip(const Frame& frame, Canvas& canvas, const TokenView& token,
   if (state.weight < 1) canvas.stroke_rect(chip, radius, {fill, frame.px(1), Dash::solid});
   const double needed = canvas.text_width(token.label, frame.px(tiny_size), FontFace::mono),
                room = chip.width - frame.px(1);
-  const double size = std::max(min_letters, tiny_size * std::min(1.0, room / std::max(needed, 1.0)));
-  const std::string label = cut_text(canvas, token.label, room, frame.px(size), FontFace::mono);
-  if (label == token.label || label.size() >= least_cut)
+  const double fitting = tiny_size * std::min(1.0, room / std::max(needed, 1.0)), size = std::max(min_letters, fitting);
+  const bool fits = fitting >= min_letters;  // measured again it might be cut, by a rounding
+  const std::string label = fits ? token.label : cut_text(canvas, token.label, room, frame.px(size), FontFace::mono);
+  if (fits || label.size() >= least_cut)
     canvas.text({chip.x + chip.width / 2, baseline_in(chip, frame.px(size))}, label,
                 {frame.px(size), FontFace::mono, is_quiet ? theme.dim : theme.text, Anchor::middle, 0});
   if (token.target >= 0)

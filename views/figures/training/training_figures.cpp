@@ -225,9 +225,14 @@ Figure gradient_figure(const Observation& observation, const Selection& selectio
                                  .dash = dash,
                                  .width = width});
   };
+  const std::size_t parts = run.layer_gradient_norms.size(), max_named = 16;
+  if (parts > max_named) {
+    figure.labels = LabelPlacement::none;
+    figure.subtitle = "one line for each of " + std::to_string(parts) + " parts, the strong one for all";
+  }
   std::map<std::string, int> seen;
   LinesOfColour lines;
-  for (std::size_t l = 0; l < run.layer_gradient_norms.size(); ++l) {
+  for (std::size_t l = 0; l < parts; ++l) {
     const std::string kind = l < observation.model.layers.size() ? observation.model.layers[l].kind : "";
     // Series names must be unique in a figure; labels of layers need not be.
     std::string name = run.layer_gradient_norms[l].name;
