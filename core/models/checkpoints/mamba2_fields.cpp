@@ -94,7 +94,7 @@ json hybrid_mamba2_mixer(const ConfigFields& config, const HybridMamba2Names& na
   if (width * heads != inner)
     config.refuse(names.heads, "heads of width ", width, " must make up ", inner, " columns; correct one of them");
   if (activation_of(config, names.activation) != "silu")
-    config.refuse(names.activation, "only \"silu\" is computed here");
+    config.refuse(names.activation, "only \"silu\" is computed behind the convolution of Mamba-2");
   return {{"kind", "mamba2"},
           {"d_state", config.integer(names.states, 256)},
           {"d_conv", config.integer(names.taps, 4)},

@@ -9,8 +9,9 @@
 namespace afterglow {
 namespace {
 
-json mamba2_of(ModelPlan& plan, const ConfigFields& config, double eps, std::int64_t inner) {
-  json mixer = hybrid_mamba2_mixer(config, {}, inner, eps);
+json mamba2_of(ModelPlan& plan, const ConfigFields& config, double eps, std::int64_t inner,
+               const HybridMamba2Names& names = {}) {
+  json mixer = hybrid_mamba2_mixer(config, names, inner, eps);
   const auto [least, most] = config.range("time_step_limit", {0.0, 1e30});
   limit_steps(mixer, least, most);
   if (config.fields()["model_type"] != "falcon_h1") take_norm_of_version(plan, config, mixer);
@@ -41,14 +42,15 @@ void match_granite_mlp(ModelPlan& plan, std::size_t block, const std::string& ou
 
 /// A list of `count` factors; ones where it is missing.
 std::vector<double> factors_of(const ConfigFields& config, const char* name, std::size_t count) {
-  std::vector<double> factors(count, 1.0);
-  if (!config.has(name)) return factors;
+  if (!config.has(name)) return std::vector<double>(count, 1.0);
   const json& list = config.fields()[name];
   if (!list.is_array() || list.size() != count ||
       !std::ranges::all_of(list, [](const json& one) { return one.is_number(); }))
     config.refuse(name, "a list of ", count, " numbers is expected; correct it");
   return list.get<std::vector<double>>();
 }
+
+bool is_attention(const std::string& word) { return word == "full_attention" || word == "attention"; }
 
 }  // namespace
 
@@ -75,7 +77,11 @@ ModelPlan plan_granite(const ConfigFields& config) {
   ModelPlan plan(config, eps, "model.", "norm.weight", "embed_tokens.weight");
   plan.model["embedding_scale"] = config.number("embedding_multiplier", 1);
   plan.model["logit_scale"] = 1 / config.number("logits_scaling", 1);
-  const json mamba2 = mamba2_of(plan, config, eps, expanded_width(config));
+  std::vector<std::string> words = config.layer_words("layer_types");
+  if (words.empty()) words = config.layer_words("layers_block_type");
+  words.resize(static_cast<std::size_t>(config.layers()), "mamba");
+  const char* convolved = std::ranges::all_of(words, is_attention) ? "" : "hidden_act";  // which must be silu there
+  const json mamba2 = mamba2_of(plan, config, eps, expanded_width(config), {.activation = convolved});
   json attention = attention_mixer(config);
   attention["scale"] = config.number("attention_multiplier", 1);
   const std::string position = config.text("position_embedding_type", "nope");
@@ -92,11 +98,8 @@ ModelPlan plan_granite(const ConfigFields& config) {
                 {"chosen", config.integer("num_experts_per_tok", 2)},
                 {"normalised", true},
                 {"shared_ff", shared}});
-  std::vector<std::string> words = config.layer_words("layer_types");
-  if (words.empty()) words = config.layer_words("layers_block_type");
-  words.resize(static_cast<std::size_t>(config.layers()), "mamba");
   for (std::size_t block = 0; const std::string& word : words) {
-    const bool attends = word == "full_attention" || word == "attention";
+    const bool attends = is_attention(word);
     if (!attends && word != "linear_attention" && word != "mamba")
       config.refuse("layer_types", "linear_attention and full_attention are expected; correct it");
     match_norms(plan, block);

@@ -41,8 +41,7 @@ ModelPlan plan_olmo_hybrid(const ConfigFields& config) {
   linear.update({{"linear_num_value_heads", config.integer("linear_num_value_heads", heads)},
                  {"linear_num_key_heads", key_heads},
                  {"linear_key_head_dim", keys},
-                 {"linear_value_head_dim", config.integer("linear_value_head_dim", 2 * keys)},
-                 {"linear_conv_kernel_dim", config.integer("linear_conv_kernel_dim", 4)}});
+                 {"linear_value_head_dim", config.integer("linear_value_head_dim", 2 * keys)}});
   json delta = delta_net_mixer(config.filled(linear), gate_norm_eps);
   delta["allow_neg_eigval"] = config.flag("linear_allow_neg_eigval", true);
   const json mlp{{"kind", "swiglu"}, {"d_ff", config.integer("intermediate_size", std::nullopt)}};
