@@ -29,11 +29,9 @@ class LayerOfParts : public Layer {
     for (const Part& part : parts_) sum += part.layer->heads();
     return sum;
   }
-  bool is_causal() const override {
-    return std::ranges::all_of(parts_, [](const Part& part) { return part.layer->is_causal(); });
-  }
+  bool is_causal() const override { return std::ranges::all_of(parts_, &Layer::is_causal, &Part::layer); }
   bool reads_later_tokens() const override {
-    return std::ranges::any_of(parts_, [](const Part& part) { return part.layer->reads_later_tokens(); });
+    return std::ranges::any_of(parts_, &Layer::reads_later_tokens, &Part::layer);
   }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override {
     return combine(tape, x, [&](Layer& layer, const Var& in) { return layer.forward(tape, in, mask); });
@@ -146,9 +144,8 @@ std::unique_ptr<Layer> make_parallel(const nlohmann::json& config, const Paramet
     if (known != nullptr && (!known->mixes_tokens || known->whole_block || kind == where || !kinds.insert(kind).second))
       throw BadInput("parallel.parts: ", kind,
                      " mixes no tokens, is a whole block or is listed twice; take token mixers of different kinds");
-    Part own;
-    own.input_scale = get_number(part, "input_scale", 1.0, -1e6, 1e6, where);
-    own.output_scale = get_number(part, "output_scale", 1.0, -1e6, 1e6, where);
+    Part own{nullptr, get_number(part, "input_scale", 1.0, -1e6, 1e6, where),
+             get_number(part, "output_scale", 1.0, -1e6, 1e6, where)};
     for (const char* field : {"input_scale", "output_scale"}) part.erase(field);
     own.layer = make_part(part, width, parameters);
     parts.push_back(std::move(own));
@@ -192,13 +189,15 @@ void for_parts(const CapturedLayer& layer, const See& see) {
   }
 }
 
-WeightMatrix weights_of_parts(const CapturedLayer& layer, int head) {
-  WeightMatrix weights;
+/// What the part that has the layer's `head` reads of it; empty where its kind has no such reader.
+template <auto reader>
+auto of_part(const CapturedLayer& layer, int head) {
+  decltype((LayerReaders().*reader)(layer, head)) result;
   for_parts(layer, [&](const CapturedLayer& part, int first) {
-    if (head >= first && head < first + part.heads())
-      weights = readers_of(part.layer.kind()).token_weights(part, head - first);
+    const auto read = readers_of(part.layer.kind()).*reader;
+    if (read && head >= first && head < first + part.heads()) result = read(part, head - first);
   });
-  return weights;
+  return result;
 }
 
 std::vector<HeadGate> gates_of_parts(const CapturedLayer& layer) {
@@ -212,6 +211,10 @@ std::vector<HeadGate> gates_of_parts(const CapturedLayer& layer) {
   });
   return all;
 }
+
+constexpr LayerReaders part_readers{.token_weights = of_part<&LayerReaders::token_weights>,
+                                    .gates = gates_of_parts,
+                                    .state_modes = of_part<&LayerReaders::state_modes>};
 
 }  // namespace
 
@@ -227,7 +230,7 @@ LayerKind parallel_kind() {
                       {{"kind", "mamba2"}, {"d_state", 8}, {"headdim", s.head_width}}}}};
           },
           .ink = 1,
-          .readers = {.token_weights = weights_of_parts, .gates = gates_of_parts}};
+          .readers = part_readers};
 }
 
 LayerKind shared_block_kind() {
@@ -245,7 +248,7 @@ LayerKind shared_block_kind() {
       .whole_block = true,
       .reads_embedding = true,
       .ink = 1,
-      .readers = {.token_weights = weights_of_parts, .gates = gates_of_parts}};
+      .readers = part_readers};
 }
 
 }  // namespace afterglow

@@ -233,8 +233,11 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
   const auto& parts = trainer_->parts();
   std::vector<HeadReading> readings;
   for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
-    if (shows(parts[part].kind, LayerTrait::koopman_modes)) add_mlp(part, *result);
-    if (shows(parts[part].kind, LayerTrait::state_modes)) add_states(part, read, *result);
+    const LayerReaders& readers = readers_of(parts[part].kind);
+    if (readers.spectrum)
+      result->mlps.push_back({part, readers.spectrum(trainer_->layer_of(parts[part]), trainer_->backend(), 0)});
+    for (int head = 0; readers.state_modes && head < parts[part].heads; ++head)
+      result->states.push_back({part, head, readers.state_modes(captured_layer(*trainer_, part, read), head)});
     if (!shows(parts[part].kind, LayerTrait::koopman_heads)) continue;
     for (int head = 0; head < parts[part].heads; ++head) readings.push_back(read_head(*trainer_, part, head, read));
   }
@@ -245,17 +248,6 @@ std::shared_ptr<const Spectra> Observer::spectra(const Spectra* numbered) {
     spectrum.identity = track_modes(numbered_modes(numbered, spectrum.layer, spectrum.head), spectrum.eigenvalues);
   });
   return result;
-}
-
-void Observer::add_mlp(int part, Spectra& spectra) const {
-  const ModelPart& info = trainer_->parts()[static_cast<std::size_t>(part)];
-  spectra.mlps.push_back({part, readers_of(info.kind).spectrum(trainer_->layer_of(info), trainer_->backend(), 0)});
-}
-
-void Observer::add_states(int part, const CaptureReader& read, Spectra& spectra) const {
-  const CapturedLayer layer = captured_layer(*trainer_, part, read);
-  const auto modes_of = readers_of(trainer_->parts()[static_cast<std::size_t>(part)].kind).state_modes;
-  for (int head = 0; head < layer.heads(); ++head) spectra.states.push_back({part, head, modes_of(layer, head)});
 }
 
 std::shared_ptr<const TokenWeights> Observer::token_weights(int part) {
@@ -414,13 +406,16 @@ void Observer::read_token(int part, const Tensor& logits, const LayerState* stat
 
   const ModelPart& info = trainer_->parts()[part];
   if (!shows(info.kind, LayerTrait::koopman_heads)) {
-    const Tensor& first = state->tensors().front().second;
+    const auto& [front, tensor] = state->tensors().front();
+    const Tensor memory = state->find("state"), first = memory.defined() ? memory : tensor;
     std::vector<double> values = read.download(first);
     step.state.assign(values.begin(), values.end());
     trace.state_columns = static_cast<int>(first.shape.last());
     trace.state_rows = static_cast<int>(first.shape.rows());
     if (!shows(info.kind, LayerTrait::state_modes)) return;
-    numbers.heads = info.heads;
+    numbers.heads = static_cast<int>(first.shape[1]);
+    // In a layer of several mixers the heads of attention, whose keys come first, are in front of these.
+    if (front != "state") step.state_norm = step.state_rank = std::vector(info.heads - numbers.heads, std::nan(""));
     numbers.rows = static_cast<int>(first.shape[2]);
     numbers.matrices = std::move(values);
     return;
@@ -437,11 +432,7 @@ void Observer::read_token(int part, const Tensor& logits, const LayerState* stat
   const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
                             C = read.download(state->get("C")), m = read.download(state->get("m"));
   for (int head = 0; head < heads; ++head) {
-    HeadStep own;
-    own.G = slice(G, head);
-    own.M = slice(M, head);
-    own.C = slice(C, head);
-    own.m = m[static_cast<std::size_t>(head)];
+    HeadStep own{slice(G, head), slice(M, head), slice(C, head), m[static_cast<std::size_t>(head)]};
     const auto scalar = [&](const char* name, double fallback) {
       const std::vector<double> value = read.tail(info.scope + "." + name, head, heads, 1);
       return value.empty() ? fallback : value.front();

@@ -36,8 +36,6 @@ class Observer {
 
  private:
   void inspected_sequence();
-  void add_mlp(int part, Spectra& spectra) const;
-  void add_states(int part, const CaptureReader& read, Spectra& spectra) const;
   /// Copies a token's numbers from the device; what follows from them is computed later (TraceDecomposition).
   void read_token(int part, const Tensor& logits, const LayerState* state, Trace& trace, TokenStep& step,
                   struct TokenNumbers& numbers) const;
