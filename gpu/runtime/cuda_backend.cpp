@@ -275,19 +275,22 @@ void CudaBackend::close_memory(void* address) {
 
 cudaStream_t CudaBackend::stream() const {
   check_cuda(make_current(device_), "choosing the GPU");
+  if (waiting_norm) launch_norm(*std::exchange(waiting_norm, {}));
+  if (waiting_projections) std::exchange(waiting_projections, {})->launch(nullptr);
   return context_->stream;
 }
 
-void CudaBackend::launched(const char* kernel) const {
+void CudaBackend::launched(const char* kernel, bool is_short) const {
   check_cuda(cudaGetLastError(), kernel);
   ++context_->launches;
+  if (!is_short) ++context_->in_order;
 }
 
 // The previous kernel may still write what was queued before the weights were held; the kernel before that one has
 // ended.
 bool CudaBackend::is_pinned(const float* number) const {
   const Tensor& held = weights_of_step_.values;
-  if (!held.defined() || context_->launches == context_->launches_before_hold) return false;
+  if (!held.defined() || context_->in_order == context_->in_order_before_hold) return false;
   const auto* first = held.as<float>();
   return number >= first && number < first + held.elements();
 }
@@ -462,9 +465,12 @@ std::unique_ptr<DeviceGraph> CudaBackend::capture(std::function<void()> work) {
   try {
     work();
     join_side_stream();
+    stream();
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();
+    waiting_norm.reset();
+    waiting_projections.reset();
     products_.drop_kept_gradients();
     cudaStreamEndCapture(main_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/backend/rounded_weights.h"
 #include "core/backend/token_ranking.h"
 #include "gpu/cuda.h"
+#include "gpu/ops/product/few_rows.h"
 #include "gpu/ops/product/product_planner.h"
 #include "gpu/runtime/spare_memory.h"
 
@@ -95,11 +97,12 @@ class CudaBackend final : public Backend, public TokenRanker {
   void rank_logits(const Tensor& logits, double temperature, const Tensor& ranked) override;
 
   // For launchers inside gpu/.
-  /// The current stream; makes the device current for the calling thread. Every launch calls this.
+  /// The current stream, on which what waits is launched first; makes the device current for the calling thread. Every
+  /// launch calls this.
   cudaStream_t stream() const;
   cublasContext* blas() const { return context_->blas; }
-  /// Throws when the last launch was refused.
-  void launched(const char* kernel) const;
+  /// Throws when the last launch was refused. `is_short`: the kernel lets the next one begin before it has waited.
+  void launched(const char* kernel, bool is_short = false) const;
   /// Fixed scratch memory for partial sums, which the kernels of one stream use in turn.
   float* scratch(std::size_t elements) const;
   /// Zero between kernels; a reduction's last block identifies itself by them.
@@ -111,6 +114,10 @@ class CudaBackend final : public Backend, public TokenRanker {
   /// the stream has launched at least one kernel since the weights were held.
   bool is_pinned(const float* number) const;
   bool is_on_side_stream() const { return context_ == &side_; }
+  /// While decoding, a norm of one row waits for projections that read it, and projections of few rows for a
+  /// convolution; whoever takes them computes both in one launch.
+  mutable std::optional<NormCall> waiting_norm;
+  mutable std::optional<WaitingProjections> waiting_projections;
 
  private:
   /// Either direction; CUDA derives it from the addresses.
@@ -134,6 +141,8 @@ class CudaBackend final : public Backend, public TokenRanker {
     Grad dweight;
   };
   void queue_norm_weight(const NormWeight& weight);
+  void queue_norm(const NormCall& norm);
+  void launch_norm(const NormCall& norm) const;
   /// `is_last`: the side stream is joined next, so these sums need not run there.
   void sum_norm_weights(bool is_last);
 
@@ -152,8 +161,9 @@ class CudaBackend final : public Backend, public TokenRanker {
     float* scratch = nullptr;
     unsigned* tickets = nullptr;
     GrowingMemory operands;
-    // Number of launches: in all, before weights were held, and when the gradients' norm was found.
-    std::uint64_t launches = 0, launches_before_hold = 0, launches_at_norm = ~std::uint64_t{0};
+    // Number of launches: in all, and when the gradients' norm was found; of those whose next one begins when all in
+    // front of them has ended; and of these before weights were held.
+    std::uint64_t launches = 0, launches_at_norm = ~std::uint64_t{0}, in_order = 0, in_order_before_hold = 0;
   };
   /// Releases operand memory that no captured graph uses, to make room; returns whether there was any.
   bool give_back_operands();

@@ -7,9 +7,13 @@
 namespace afterglow::device {
 
 /// Every kernel that `launch` starts calls this before it writes, or reads what the previous kernel may still write
-/// (griddepcontrol.wait). It returns when everything queued before has ended.
-__device__ inline void wait_for_previous_kernel() {
-  NV_IF_TARGET(NV_PROVIDES_SM_90, (cudaGridDependencySynchronize(); cudaTriggerProgrammaticLaunchCompletion();))
+/// (griddepcontrol.wait). It returns when everything queued before has ended. The next kernel begins after that, or
+/// before it where this one `is_short`, so that several short ones and the projection behind them begin while the
+/// kernel in front still runs; `CudaBackend::launched` must know.
+__device__ inline void wait_for_previous_kernel(bool is_short = false) {
+  NV_IF_TARGET(NV_PROVIDES_SM_90,
+               (if (is_short) cudaTriggerProgrammaticLaunchCompletion(); cudaGridDependencySynchronize();
+                if (!is_short) cudaTriggerProgrammaticLaunchCompletion();))
 }
 
 /// Whether kernels start early: the GPU and the code built for it support that, and no other back end shares the GPU.

@@ -13,16 +13,18 @@ namespace afterglow::device {
 template <class T>
 struct StepSize {
   Rows<T> x;
-  const float* bias;
-  float min_step, max_step;
+  const float* bias = nullptr;
+  float min_step = 0, max_step = 0;
 
+  StepSize() = default;
   explicit StepSize(const StepSizes& steps)
       : x(rows_of<T>(steps.x)),
         bias(steps.bias.as<float>()),
         min_step(float(steps.range.least)),
         max_step(float(steps.range.most)) {}
-  __device__ float operator()(unsigned i) const {
-    return fminf(fmaxf(softplus(float(x[i]) + bias[i % x.columns]), min_step), max_step);
+  __device__ float operator()(unsigned i) const { return of(float(x[i]), i % x.columns); }
+  __device__ float of(float number, unsigned column) const {
+    return fminf(fmaxf(softplus(number + bias[column]), min_step), max_step);
   }
 };
 

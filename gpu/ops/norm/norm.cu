@@ -16,9 +16,6 @@ using namespace device;
 
 namespace {
 
-/// The normalised vector: x, x + z, or x silu(z).
-enum class Normed { plain, sum, gated };
-
 /// X is the stored type of x and z, Y that of y, and of their gradients.
 template <class X, class Y>
 struct NormInputs {
@@ -471,28 +468,42 @@ struct LayerNormInputs {
 
 void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
                            const Tensor& rounded) {
-  with_stored_type(y, [&](auto stored) {
-    const auto in = norm_inputs<float, decltype(stored)>(x, weight, inverse);
-    norm<Normed::plain>(*this, "rms_norm", in, eps, y, rounded);
-  });
+  queue_norm({Normed::plain, x, {}, weight, eps, {}, y, inverse, rounded});
 }
 
 void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
                                const Tensor& y, const Tensor& inverse, const Tensor& rounded) {
-  with_stored_type(y, [&](auto stored) {
-    auto in = norm_inputs<float, decltype(stored)>(a, weight, inverse);
-    in.z = rows_of(b);
-    in.sum = rows_of(sum);
-    norm<Normed::sum>(*this, "add_rms_norm", in, eps, y, rounded);
-  });
+  queue_norm({Normed::sum, a, b, weight, eps, sum, y, inverse, rounded});
 }
 
 void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
                                  const Tensor& inverse, const Tensor& rounded) {
-  with_stored_type(z, [&]<class T>(T) {
-    auto in = norm_inputs<T, T>(x, weight, inverse);
-    in.z = rows_of<T>(z);
-    norm<Normed::gated>(*this, "gated_rms_norm", in, eps, y, rounded);
+  queue_norm({Normed::gated, x, z, weight, eps, {}, y, inverse, rounded});
+}
+
+void CudaBackend::queue_norm(const NormCall& n) {
+  const auto can_wait = [](const Tensor& row) {
+    return row.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(row.data) % 16 == 0;
+  };
+  const bool waits = n.x.rows() == 1 && !n.rounded.defined() && context_ == &main_ && can_wait(n.x) && can_wait(n.z) &&
+                     can_wait(n.weight) && can_wait(n.sum) && can_wait(n.y);
+  if (!waits) return launch_norm(n);
+  stream();
+  waiting_norm = n;
+}
+
+void CudaBackend::launch_norm(const NormCall& n) const {
+  const auto run = [&]<class X, class Y>(auto kind, const char* what, X, Y) {
+    NormInputs<X, Y> in = norm_inputs<X, Y>(n.x, n.weight, n.inverse);
+    if (kind != Normed::plain) in.z = rows_of<X>(n.z);
+    if (kind == Normed::sum) in.sum = rows_of(n.sum);
+    norm<kind>(*this, what, in, n.eps, n.y, n.rounded);
+  };
+  with_stored_type(n.y, [&]<class T>(T stored) {
+    if (n.kind == Normed::gated)
+      return run(std::integral_constant<Normed, Normed::gated>(), "gated_rms_norm", stored, stored);
+    if (n.kind == Normed::sum) return run(std::integral_constant<Normed, Normed::sum>(), "add_rms_norm", 0.0f, stored);
+    run(std::integral_constant<Normed, Normed::plain>(), "rms_norm", 0.0f, stored);
   });
 }
 

@@ -21,11 +21,6 @@ struct Halves {
 };
 }  // namespace device
 
-/// results[i] = x weights[i]^T + biases[i] for up to four rows, the weights in float32 or all in bfloat16; false where
-/// x has more, or rows cannot be read by fours.
-bool few_row_projections(const CudaBackend& backend, const Tensor& x, std::span<const Tensor> weights,
-                         std::span<const Tensor> biases, std::span<const Tensor> results);
-
 /// The products of one back end, which owns the planner; core/backend/kernels.h describes matrices and gradients.
 class ProductPlanner {
  public:

@@ -421,7 +421,7 @@ Plan CudaBackend::plan(const PinningCall& call) const {
 
 void CudaBackend::hold_weights(const Tensor& values, const Tensor& rounded) {
   weights_of_step_ = {values, {}};
-  for (StreamContext* context : {&main_, &side_}) context->launches_before_hold = context->launches;
+  for (StreamContext* context : {&main_, &side_}) context->in_order_before_hold = context->in_order;
   if (!rounded.defined() || precision_ == Precision::fp32) return;
   Room room{rounded.as<std::byte>()};
   Roundings all;

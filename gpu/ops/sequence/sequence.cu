@@ -10,6 +10,7 @@
 
 #include "gpu/ops/elementwise/step_sizes.cuh"
 #include "gpu/ops/norm/unit_slope.cuh"
+#include "gpu/ops/product/few_rows.h"
 #include "gpu/tile/columns.cuh"
 #include "gpu/tile/fragments.cuh"
 #include "gpu/tile/map.cuh"
@@ -187,20 +188,6 @@ struct ExtraRow {
     return true;
   }
 };
-/// While decoding, the thread of a channel also moves the channel's history on by the one token, the last of `inputs`
-/// that its taps read.
-template <class Body>
-struct DecodingRow : ExtraRow<Body> {
-  float* history;
-  template <unsigned reach, class Inputs>
-  __device__ void move(const ConvInputs<float>& in, const Stretch<1>& at, const Inputs& inputs) const {
-    const unsigned kept = in.taps - 1;
-    unrolled<reach>([&](unsigned i) {
-      if (i + kept >= reach)
-        inputs[i].store(history + (std::size_t{at.b} * kept + i + kept - reach) * in.channels + at.channel);
-    });
-  }
-};
 struct NoRow {
   static constexpr unsigned count = 0;
   __device__ static bool run() { return false; }
@@ -228,7 +215,6 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>)
     const bool used = i + in.taps >= reach && (lag >= 0 || piece.begin - lag < in.length);
     inputs[i] = Stored<T, width>::of(from, used && from != nullptr);
   });
-  if constexpr (requires { extra.history; }) extra.template move<reach>(in, piece, inputs);
   load_weights(in, piece.channel, weights);
   const P bias = P::of(in.bias + piece.channel, in.bias != nullptr);
 #pragma unroll
@@ -626,26 +612,18 @@ void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, co
 // stay separate launches: a joint one would start sooner and delay the product behind it.
 void CudaBackend::conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
                                   const Tensor& sizes) {
-  const bool resumes = conv.history.defined();
-  if (conv.x.rows() > max_narrow_rows || conv.x.rows() == 0 || (resumes && conv.x.shape[1] != 1)) {
+  if (convolve_few_rows(*this, {conv, y, steps, sizes})) return;
+  if (conv.x.rows() > max_narrow_rows || conv.x.rows() == 0 || conv.history.defined()) {
     causal_conv(conv.x, conv.weight, conv.bias, conv.history, conv.before, {}, y);
     return softplus_bias(steps.x, steps.bias, steps.range, sizes);
   }
-  const auto run = [&]<class T>(ConvInputs<T> in, const auto& extra) {
-    with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) {
-      launch(*this, "conv_with_steps", conv_kernel<1, reach, 0, T, std::decay_t<decltype(extra)>>,
-             stretches(in, 1, extra), threads, in, 0.0f, conv.before.as<float>(), y.as<T>(), extra);
-    });
-  };
-  if (resumes) {
-    ConvInputs<float> in = conv_inputs<float>(conv.x, conv.weight, conv.bias);
-    in.history = conv.history.as<float>();
-    return run(in, DecodingRow<PutSizes<float>>{{{StepSize<float>(steps), rows_of(sizes)}, unsigned(sizes.elements())},
-                                                conv.history.as<float>()});
-  }
   with_stored_type(conv.x, [&]<class T>(T) {
     const ConvInputs<T> in = conv_inputs<T>(conv.x, conv.weight, conv.bias);
-    run(in, ExtraRow<PutSizes<T>>{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())});
+    const ExtraRow<PutSizes<T>> extra{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())};
+    with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) {
+      launch(*this, "conv_with_steps", conv_kernel<1, reach, 0, T, ExtraRow<PutSizes<T>>>, stretches(in, 1, extra),
+             threads, in, 0.0f, conv.before.as<float>(), y.as<T>(), extra);
+    });
   });
 }
 

@@ -40,7 +40,7 @@ __device__ void load_states(float (&to)[4], const float* from, int states, int f
 template <int lanes, bool lagged>
 __global__ void __launch_bounds__(scan_threads)
     scan_kernel(ScanSizes s, ScanArrays in, float* y, float* state, bool resume) {
-  wait_for_previous_kernel();
+  wait_for_previous_kernel(resume);
   const ScanThread w = scan_thread_of<lanes>(s, int(blockIdx.x), scan_threads / lanes, int(threadIdx.x));
   const bool inside = w.p < s.width;
   const int channel = w.h * s.width + min(w.p, s.width - 1), shared = w.h / s.group * s.states;
@@ -99,6 +99,7 @@ void CudaBackend::ssd_scan(const ScanInputs& in, const Tensor& y, const Tensor& 
       launch(scan_kernel<lanes(), lagged()>, blocks, scan_threads, 0, stream(), s, arrays_of(in), y.as<float>(),
              state.as<float>(), resume);
     });
+    return launched("ssd_scan", resume);
   }
   launched("ssd_scan");
 }
