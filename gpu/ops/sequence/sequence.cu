@@ -194,11 +194,12 @@ struct NoRow {
 };
 
 // All inputs of a thread's tokens are loaded first, so that the loads overlap. `lanes`: lanes of a head that is divided
-// by its length + eps; 0: none.
+// by its length + eps; 0: none. `moved`, where it is not null, is the history, which the thread of a channel moves on
+// by the one token of each sequence.
 template <unsigned width, unsigned reach, unsigned lanes, class T, class Extra>
 __global__ void __launch_bounds__(threads, conv_blocks<width, T>)
-    conv_kernel(ConvInputs<T> in, float eps, float* before, T* y, Extra extra) {
-  wait_for_previous_kernel();
+    conv_kernel(ConvInputs<T> in, float eps, float* before, T* y, T* moved, Extra extra) {
+  wait_for_previous_kernel(moved != nullptr);
   if (extra.run()) return;
   using P = Piece<width>;
   Stretch<width> piece(in);
@@ -215,6 +216,13 @@ __global__ void __launch_bounds__(threads, conv_blocks<width, T>)
     const bool used = i + in.taps >= reach && (lag >= 0 || piece.begin - lag < in.length);
     inputs[i] = Stored<T, width>::of(from, used && from != nullptr);
   });
+  if (width == 1 && moved != nullptr) {
+    const unsigned kept = in.taps - 1;
+    unrolled<reach>([&](unsigned i) {
+      if (i + kept >= reach)
+        inputs[i].store(moved + (std::size_t{piece.b} * kept + i + kept - reach) * in.channels + piece.channel);
+    });
+  }
   load_weights(in, piece.channel, weights);
   const P bias = P::of(in.bias + piece.channel, in.bias != nullptr);
 #pragma unroll
@@ -566,6 +574,7 @@ void CudaBackend::rotary(std::span<const Tensor> x, const RotaryRates& rates, st
 void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
                               const Tensor& before, const UnitHeads& heads, const Tensor& y) {
   if (x.elements() == 0) return;
+  const bool moves = history.defined() && x.shape[1] == 1 && x.rows() <= max_narrow_rows;
   with_stored_type(x, [&]<class T>(T) {
     ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
     const Rows<T> past = rows_of<T>(history);
@@ -573,12 +582,12 @@ void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tenso
     with_channels(in, rows_of(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
       with_lanes<width>(heads, [&](auto lanes) {
         launch(conv_kernel<width, reach, lanes, T, NoRow>, stretches(in, width, NoRow()), threads, 0, stream(), in,
-               float(heads.eps), before.as<float>(), y.as<T>(), NoRow());
+               float(heads.eps), before.as<float>(), y.as<T>(), moves ? past.data : nullptr, NoRow());
       });
     });
   });
-  launched("causal_conv");
-  if (!history.defined() || weight.shape[2] < 2) return;
+  launched("causal_conv", moves);
+  if (!history.defined() || weight.shape[2] < 2 || moves) return;
   keep_history(*this, conv_inputs<float>(x, weight, bias), history.as<float>());
 }
 
@@ -622,7 +631,7 @@ void CudaBackend::conv_with_steps(const Convolution& conv, const Tensor& y, cons
     const ExtraRow<PutSizes<T>> extra{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())};
     with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) {
       launch(*this, "conv_with_steps", conv_kernel<1, reach, 0, T, ExtraRow<PutSizes<T>>>, stretches(in, 1, extra),
-             threads, in, 0.0f, conv.before.as<float>(), y.as<T>(), extra);
+             threads, in, 0.0f, conv.before.as<float>(), y.as<T>(), nullptr, extra);
     });
   });
 }
