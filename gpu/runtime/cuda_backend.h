@@ -115,7 +115,7 @@ class CudaBackend final : public Backend, public TokenRanker {
   bool is_pinned(const float* number) const;
   bool is_on_side_stream() const { return context_ == &side_; }
   /// While decoding, a norm of one row waits for projections that read it, and projections of few rows for a
-  /// convolution; whoever takes them computes both in one launch.
+  /// convolution; the one that takes them computes both in one launch.
   mutable std::optional<NormCall> waiting_norm;
   mutable std::optional<WaitingProjections> waiting_projections;
 

@@ -157,33 +157,84 @@ TEST_F(NarrowWeights, InBf16AreMultipliedAsTheyAre) {
   EXPECT_LE(std::sqrt(difference / size), unit_roundoff_of_bf16);
 }
 
-// One launch while decoding: sums, step sizes and the history are those of the kernels one by one.
-TEST_F(NarrowWeights, ConvolutionsWhileDecodingAreOneLaunch) {
-  for (const std::int64_t taps : {2, 3, 4, 7}) {
-    for (const std::int64_t batch : {1, 3}) {
-      constexpr std::int64_t channels = 70, heads = 5;
-      HostValues host(*cuda_);
-      const Tensor whole = host.f32({batch, 1, channels + heads}, random_floats(batch * (channels + heads), 1)),
-                   weight = host.f32({channels, 1, taps}, random_floats(channels * taps, 2)),
-                   bias = host.f32({channels}, random_floats(channels, 3)),
-                   steps_bias = host.f32({heads}, random_floats(heads, 4));
-      const std::vector<float> past = random_floats(batch * (taps - 1) * channels, 6);
-      const Tensor x = whole.column_range(0, channels), steps = whole.column_range(channels, heads);
-      std::vector<std::vector<float>> found[2];
-      for (const bool at_once : {false, true}) {
-        const Tensor history = host.f32({batch, taps - 1, channels}, past),
-                     before = host.f32({batch, 1, channels}, past), y = host.f32({batch, 1, channels}, past),
-                     sizes = host.f32({batch, 1, heads}, past);
-        if (at_once) {
-          cuda_->conv_with_steps({x, weight, bias, before, history}, y, {steps, steps_bias, {0.1, 2.0}}, sizes);
-        } else {
-          cuda_->causal_conv(x, weight, bias, history, before, {}, y);
-          cuda_->softplus_bias(steps, steps_bias, {0.1, 2.0}, sizes);
+// While decoding a projection computes the norm in front of it and the convolution and step sizes behind it: all
+// numbers are those of the kernels one by one.
+TEST_F(NarrowWeights, ProjectionsComputeWhatIsAroundThem) {
+  constexpr std::int64_t inner = 1320, gate = 21, channels = 70, heads = 5, outputs = gate + channels + heads;
+  const RepresentableNumbers numbers(outputs * inner, 3);
+  for (const int norm : {0, 1, 2, 3}) {  // none, of a row, of a sum, gated
+    for (const std::int64_t taps : {2, 3, 4, 7}) {
+      for (const std::int64_t batch : {1, 3}) {
+        if (norm > 0 && batch > 1) continue;
+        std::vector<std::vector<float>> found[2];
+        for (const bool at_once : {false, true}) {
+          HostValues host(*cuda_);
+          const auto random = [&](const Shape& shape, std::uint64_t seed) {
+            return host.f32(shape, random_floats(shape.elements(), seed));
+          };
+          const auto apart = [&] {
+            if (!at_once) cuda_->synchronize();
+          };
+          const Tensor a = random({batch, 1, inner}, 1), b = random({batch, 1, inner}, 2), weight = random({inner}, 4),
+                       sum = random({batch, 1, inner}, 5), y = random({batch, 1, inner}, 6), inverse = random({1}, 7),
+                       matrix = host.tensor({outputs, inner}, DType::bf16, numbers.narrow), bias = random({outputs}, 8),
+                       whole = random({batch, 1, outputs}, 9), taps_weight = random({channels, 1, taps}, 10),
+                       taps_bias = random({channels}, 11), steps_bias = random({heads}, 12),
+                       history = random({batch, taps - 1, channels}, 13), before = random({batch, 1, channels}, 14),
+                       convolved = random({batch, 1, channels}, 15), sizes = random({batch, 1, heads}, 16);
+          if (norm == 0) cuda_->copy(y, a);
+          if (norm == 1) cuda_->rms_norm(a, weight, 1e-5, y, inverse, {});
+          if (norm == 2) cuda_->add_rms_norm(a, b, weight, 1e-5, sum, y, inverse, {});
+          if (norm == 3) cuda_->gated_rms_norm(a, b, weight, 1e-5, y, inverse, {});
+          apart();
+          const Tensor in = y.reshaped({batch, inner}), result = whole.reshaped({batch, outputs});
+          cuda_->linear_forward_many(in, {&matrix, 1}, {&bias, 1}, {&result, 1}, {});
+          apart();
+          cuda_->conv_with_steps({whole.column_range(gate, channels), taps_weight, taps_bias, before, history},
+                                 convolved, {whole.column_range(gate + channels, heads), steps_bias, {0.1, 2.0}},
+                                 sizes);
+          for (const Tensor& each : {sum, y, inverse, whole, history, before, convolved, sizes})
+            found[at_once ? 1 : 0].push_back(host.read<float>(each));
         }
-        for (const Tensor& result : {history, before, y, sizes})
-          found[at_once ? 1 : 0].push_back(host.read<float>(result));
+        for (std::size_t i = 0; i < found[0].size(); ++i) {
+          for (std::size_t k = 0; k < found[0][i].size(); ++k)
+            ASSERT_NEAR(found[0][i][k], found[1][i][k], 1e-5 * (1 + std::abs(found[0][i][k])))
+                << "norm " << norm << ", " << taps << " taps, batch " << batch << ", result " << i << ", number " << k;
+        }
       }
-      EXPECT_EQ(found[0], found[1]) << taps << " taps, batch " << batch;
+    }
+  }
+}
+
+// Convolutions of one token a sequence move their history on in one launch: the same bits as those of whole sequences.
+TEST_F(NarrowWeights, ConvolutionsOfOneTokenMoveTheirHistory) {
+  for (const std::int64_t taps : {2, 3, 4, 7}) {
+    for (const std::int64_t batch : {1, 3, 5}) {
+      constexpr std::int64_t channels = 70, tokens = 9;
+      HostValues host(*cuda_);
+      const std::vector<float> inputs = random_floats(batch * tokens * channels, 1);
+      const Tensor whole = host.f32({batch, tokens, channels}, inputs),
+                   weight = host.f32({channels, 1, taps}, random_floats(channels * taps, 2)),
+                   history = host.f32({batch, taps - 1, channels},
+                                      std::vector<float>(static_cast<std::size_t>(batch * (taps - 1) * channels))),
+                   y = host.f32({batch, tokens, channels}, inputs), step = host.f32({batch, 1, channels}, inputs);
+      cuda_->causal_conv(whole, weight, {}, {}, {}, {}, y);
+      const std::vector<float> want = host.read<float>(y);
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        for (std::int64_t b = 0; b < batch; ++b) {
+          const auto row = [&](const Tensor& of, std::int64_t which) {
+            return Tensor(of.as<float>() + which * channels, {1, channels}, DType::f32);
+          };
+          cuda_->copy(row(step, b), row(whole, b * tokens + t));
+        }
+        const Tensor out = host.f32({batch, 1, channels}, inputs);
+        cuda_->causal_conv(step, weight, {}, history, {}, {}, out);
+        const std::vector<float> got = host.read<float>(out);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const std::size_t b = i / channels, at = (b * tokens + static_cast<std::size_t>(t)) * channels + i % channels;
+          ASSERT_EQ(got[i], want[at]) << taps << " taps, batch " << batch << ", token " << t;
+        }
+      }
     }
   }
 }

@@ -70,7 +70,7 @@ struct NormOfRow {
 constexpr unsigned max_taps = 4;
 
 /// The convolution and step sizes of a projection's results, by the lanes that have these (kernel_list.inc,
-/// `conv_with_steps`). Without history there are none.
+/// `conv_with_steps`); without history it computes nothing.
 struct StepsOfRows {
   const float *weight = nullptr, *bias = nullptr;
   float *history = nullptr, *before = nullptr, *y = nullptr, *sizes = nullptr;
