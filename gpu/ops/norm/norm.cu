@@ -1,7 +1,7 @@
 // Norms over the last axis of [rows, columns]: RMS, y = u w / sqrt(mean(u^2) + eps) of u = x, x + z or x silu(z)
-// (gated, Mamba-2), and LayerNorm. Memory-bound. Grid: a warp a row, or half of one; a block with few rows. dw = sum
-// over rows of dy u / rms: with few rows in a launch of its own on the side stream, with many in the kernel of the
-// other gradients, so that nothing is read twice.
+// (gated, Mamba-2), and LayerNorm. Memory-bound. Grid: a warp a row, or half of one. dw = sum over rows of dy u / rms:
+// with few rows in a launch of its own on the side stream, with many in the kernel of the other gradients, so that
+// nothing is read twice.
 #include <algorithm>
 #include <optional>
 #include <type_traits>
@@ -42,7 +42,7 @@ __device__ float normalised(float x, float z) {
 }
 
 // `lanes` lanes take a row. A lane holds up to `held` vectors, so that a row is read once with all loads in flight;
-// only longer rows are read again. Where they are a block, which holds the whole row, the sum has a warp's order.
+// only longer rows are read again.
 template <Normed kind, unsigned width, unsigned held, unsigned lanes, class X, class Y>
 __global__ void __launch_bounds__(threads)
     norm_kernel(NormInputs<X, Y> in, float eps, Rows<Y> y, RoundedResult rounded) {
@@ -70,27 +70,18 @@ __global__ void __launch_bounds__(threads)
     value = P::of(in.x, row, column, true);
     return normalise(value, P::of(in.z, row, column, kind != Normed::plain));
   };
-  constexpr bool is_block = lanes == threads;
-  __shared__ float of_vectors[is_block ? held * threads : 1];
   float squares = 0;
   unrolled<held>([&](unsigned k) {
     const unsigned column = (lane + lanes * k) * width;
-    const float own = normalise(values[k], others[k]);
-    if (is_block) of_vectors[lane + lanes * k] = own;
-    if (!is_block) squares += own;
+    squares += normalise(values[k], others[k]);
     if (kind == Normed::sum && column < in.columns) values[k].store(&in.sum.at(row, column));
   });
-  if constexpr (is_block) {
-    __syncthreads();
-    for (unsigned vector = lane % 32; vector * width < in.columns; vector += 32) squares += of_vectors[vector];
-  }
   for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width) {
     P value;
     squares += again(column, value);
     if (kind == Normed::sum) value.store(&in.sum.at(row, column));
   }
-  constexpr int summed = is_block ? 32 : lanes;
-  const float inverse = 1.0f / sqrtf(sum_of_lanes<summed>(squares) / float(in.columns) + eps);
+  const float inverse = 1.0f / sqrtf(sum_of_lanes<lanes>(squares) / float(in.columns) + eps);
   if (lane == 0) in.inverse[row] = inverse;
   // No result exceeds the largest weight times the square root of the number of columns.
   float factor = 1;
@@ -102,7 +93,7 @@ __global__ void __launch_bounds__(threads)
     unrolled<held>([&](unsigned k) { look_at(weights[k]); });
     for (unsigned column = (lane + lanes * held) * width; column < in.columns; column += lanes * width)
       look_at(P::of(in.weight + column, true));
-    factor = rounded.factor(max_of_lanes<summed>(largest) * sqrtf(float(in.columns)), row == 0 && lane == 0);
+    factor = rounded.factor(max_of_lanes<lanes>(largest) * sqrtf(float(in.columns)), row == 0 && lane == 0);
   }
   const auto write = [&](unsigned column, P value, const P& weight) {
     unrolled<width>([&](unsigned e) { value.v[e] *= inverse * weight.v[e]; });
@@ -264,19 +255,10 @@ void norm(const CudaBackend& backend, const char* what, const NormInputs<X, Y>& 
   const Rows<Y> to = rows_of<Y>(y);
   constexpr unsigned piece_width = max_piece<X>;
   const bool whole = in_pieces<piece_width>(to) && in_pieces<piece_width>(in.sum);
-  const auto run = [&](auto width, auto held, auto lanes) {
+  with_pieces(in, whole, [&](auto width, auto held, auto lanes) {
     launch(backend, what, norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads,
            in, float(eps), to, rounded_result(backend, rounded));
-  };
-  if constexpr (std::is_same_v<X, float> && std::is_same_v<Y, float>) {
-    constexpr unsigned few_rows = 16, max_held = 8, block_columns = piece_width * threads;
-    if (in.rows <= few_rows && in.columns > 32 * piece_width && in.columns <= max_held * block_columns && whole &&
-        in_wide_pieces(in) && !rounded.defined())
-      return with_capacity<1u, 2u, max_held>(blocks_for(in.columns, block_columns), [&](auto held) {
-        run(std::integral_constant<unsigned, piece_width>(), held, std::integral_constant<unsigned, threads>());
-      });
-  }
-  with_pieces(in, whole, run);
+  });
 }
 
 /// All gradients of a norm at once; false when its rows are few or their size is not supported. A gradient to be

@@ -43,17 +43,6 @@ struct NormOfRow {
   float *sum = nullptr, *y = nullptr, *inverse = nullptr;
   float eps = 0;
   Normed kind = Normed::plain;
-  NormOfRow() = default;
-  explicit NormOfRow(const NormCall& n)
-      : x(n.x.as<float>()),
-        z(n.z.as<float>()),
-        weight(n.weight.as<float>()),
-        sum(n.sum.as<float>()),
-        y(n.y.as<float>()),
-        inverse(n.inverse.as<float>()),
-        eps(float(n.eps)),
-        kind(n.kind) {}
-
   /// Four numbers before the division; of a sum, one block writes them.
   __device__ float4 operator()(unsigned four) const {
     float4 v = reinterpret_cast<const float4*>(x)[four];
@@ -77,21 +66,6 @@ struct StepsOfRows {
   unsigned first = 0, channels = 0, taps = 0;  // in the columns of the results
   unsigned first_step = 0, steps = 0;
   StepSize<float> size = {};
-  StepsOfRows() = default;
-  StepsOfRows(const StepsCall& call, const Tensor& result)
-      : weight(call.conv.weight.as<float>()),
-        bias(call.conv.bias.as<float>()),
-        history(call.conv.history.as<float>()),
-        before(call.conv.before.as<float>()),
-        y(call.y.as<float>()),
-        sizes(call.sizes.as<float>()),
-        first(unsigned(call.conv.x.as<float>() - result.as<float>())),
-        channels(unsigned(call.conv.x.columns())),
-        taps(unsigned(call.conv.weight.shape[2])),
-        first_step(unsigned(call.steps.x.as<float>() - result.as<float>())),
-        steps(unsigned(call.steps.x.columns())),
-        size(call.steps) {}
-
   struct Channel {
     float weights[max_taps], inputs[max_taps], bias;
   };
@@ -221,6 +195,28 @@ __global__ void __launch_bounds__(block, 1)
   }
 }
 
+NormOfRow norm_of_row(const NormCall& n) {
+  return {n.x.as<float>(), n.z.as<float>(),       n.weight.as<float>(), n.sum.as<float>(),
+          n.y.as<float>(), n.inverse.as<float>(), float(n.eps),         n.kind};
+}
+
+StepsOfRows steps_of_rows(const StepsCall& call, const Tensor& result) {
+  const Convolution& conv = call.conv;
+  const auto first = [&](const Tensor& part) { return unsigned(part.as<float>() - result.as<float>()); };
+  return {conv.weight.as<float>(),
+          conv.bias.as<float>(),
+          conv.history.as<float>(),
+          conv.before.as<float>(),
+          call.y.as<float>(),
+          call.sizes.as<float>(),
+          first(conv.x),
+          unsigned(conv.x.columns()),
+          unsigned(conv.weight.shape[2]),
+          first(call.steps.x),
+          unsigned(call.steps.x.columns()),
+          StepSize<float>(call.steps)};
+}
+
 /// Whether rows can be read by vectors of 16 bytes.
 bool in_vectors(const Tensor& matrix) {
   return reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0 && matrix.row_stride % width == 0;
@@ -258,7 +254,8 @@ bool few_row_projections(const CudaBackend& backend, const Tensor& x, std::span<
       const auto run = [&](auto rows, auto normed) {
         launch("projections of a few rows", few_rows_kernel<rows, normed, T>, at_most(multiprocessors(), all.pairs),
                block, std::size_t(shared), backend.stream(), rows_of(x), unsigned(x.rows()), all,
-               norm ? NormOfRow(*norm) : NormOfRow(), steps ? StepsOfRows(*steps, result) : StepsOfRows(), are_pinned);
+               norm ? norm_of_row(*norm) : NormOfRow(), steps ? steps_of_rows(*steps, result) : StepsOfRows(),
+               are_pinned);
       };
       if (norm) {
         run(std::integral_constant<unsigned, 1>(), std::true_type());
