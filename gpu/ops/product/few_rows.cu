@@ -110,32 +110,30 @@ __device__ P staged(const float4* row, unsigned column) {
 }
 __host__ __device__ unsigned padded(unsigned columns) { return (columns + span - 1) / span * span; }
 
-__device__ void stage(const Rows<float>& x, unsigned count, float4* to) {
-  for (unsigned t = 0; t < count; ++t) {
-    for (unsigned four = threadIdx.x; four < x.columns / 4; four += block)
-      to[t * (padded(x.columns) / 4) + place_of(four)] = *reinterpret_cast<const float4*>(&x.at(t, 4 * four));
-  }
-  __syncthreads();
-}
-
-/// Puts the normed row but for its factor there, which it returns; each block writes a part of what the norm gives.
-__device__ float stage(const NormOfRow& norm, unsigned columns, float4* to) {
+/// Puts the rows there, a normed one without its factor, which it returns; each block writes a part of the norm's
+/// results.
+__device__ float stage(const Rows<float>& x, unsigned count, const NormOfRow& norm, float4* to) {
   __shared__ float parts[block_warps];
+  const unsigned fours = x.columns / 4, stride = padded(x.columns) / 4;
   float squares = 0;
-  for (unsigned four = threadIdx.x; four < columns / 4; four += block) {
-    const float4 v = norm(four), weight = reinterpret_cast<const float4*>(norm.weight)[four];
+  for (unsigned i = threadIdx.x; i < count * fours; i += block) {
+    const unsigned t = i / fours, four = i % fours;
+    const float4 v = norm.weight != nullptr ? norm(four) : reinterpret_cast<const float4*>(&x.at(t, 0))[four];
     squares += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
-    to[place_of(four)] = make_float4(v.x * weight.x, v.y * weight.y, v.z * weight.z, v.w * weight.w);
+    const float4 w =
+        norm.weight != nullptr ? reinterpret_cast<const float4*>(norm.weight)[four] : make_float4(1, 1, 1, 1);
+    to[t * stride + place_of(four)] = make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
   }
-  const float inverse = 1.0f / sqrtf(block_sum(squares, parts) / float(columns) + norm.eps);
-  for (unsigned four = blockIdx.x + gridDim.x * threadIdx.x; four < columns / 4; four += gridDim.x * block)
+  const float inverse = 1.0f / sqrtf(block_sum(squares, parts) / float(x.columns) + norm.eps);
+  if (norm.weight == nullptr) return 1;
+  for (unsigned four = blockIdx.x + gridDim.x * threadIdx.x; four < fours; four += gridDim.x * block)
     reinterpret_cast<float4*>(norm.y)[four] = inverse * to[place_of(four)];
   if (blockIdx.x == 0 && threadIdx.x == 0) *norm.inverse = inverse;
   return inverse;
 }
 
 // `may_read_early`: the weights may be read before the previous kernel has ended.
-template <unsigned rows, bool normed, class T>
+template <unsigned rows, class T>
 __global__ void __launch_bounds__(block, 1)
     few_rows_kernel(Rows<float> x, unsigned count, const __grid_constant__ FewRows<T> all, NormOfRow norm,
                     const __grid_constant__ StepsOfRows steps, bool may_read_early) {
@@ -160,12 +158,7 @@ __global__ void __launch_bounds__(block, 1)
     read(first);
   }
   wait_for_previous_kernel();
-  float factor = 1;
-  if constexpr (normed) {
-    factor = stage(norm, x.columns, shared_rows);
-  } else {
-    stage(x, count, shared_rows);
-  }
+  const float factor = stage(x, count, norm, shared_rows);
   for (unsigned unit = begin_unit; unit < all.pairs; unit += gridDim.x * block_warps) {
     if (unit != begin_unit) {
       find(unit);
@@ -207,6 +200,7 @@ StepsOfRows steps_of_rows(const StepsCall& call, const Tensor& result) {
           conv.bias.as<float>(),
           conv.history.as<float>(),
           conv.before.as<float>(),
+
           call.y.as<float>(),
           call.sizes.as<float>(),
           first(conv.x),
@@ -251,17 +245,12 @@ bool few_row_projections(const CudaBackend& backend, const Tensor& x, std::span<
       are_pinned = are_pinned && backend.is_pinned(weights[i].as<float>());
     }
     const auto launch_with = [=, &backend](const StepsCall* steps) {
-      const auto run = [&](auto rows, auto normed) {
-        launch("projections of a few rows", few_rows_kernel<rows, normed, T>, at_most(multiprocessors(), all.pairs),
-               block, std::size_t(shared), backend.stream(), rows_of(x), unsigned(x.rows()), all,
+      with_either<1u, max_rows>(x.rows() == 1, [&](auto rows) {
+        launch("projections of a few rows", few_rows_kernel<rows, T>, at_most(multiprocessors(), all.pairs), block,
+               std::size_t(shared), backend.stream(), rows_of(x), unsigned(x.rows()), all,
                norm ? norm_of_row(*norm) : NormOfRow(), steps ? steps_of_rows(*steps, result) : StepsOfRows(),
                are_pinned);
-      };
-      if (norm) {
-        run(std::integral_constant<unsigned, 1>(), std::true_type());
-      } else {
-        with_either<1u, max_rows>(x.rows() == 1, [&](auto rows) { run(rows, std::false_type()); });
-      }
+      });
       backend.launched("projections of a few rows");
     };
     if (backend.is_on_side_stream() || weights.size() > 1) return launch_with(nullptr);
