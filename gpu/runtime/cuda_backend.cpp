@@ -207,6 +207,7 @@ void CudaBackend::join_side_stream() {
   products_.launch_kept_gradients();
   sum_norm_weights(true);
   wait_for_side_stream();
+  stream();
 }
 
 void CudaBackend::wait_for_side_stream() {
@@ -465,7 +466,6 @@ std::unique_ptr<DeviceGraph> CudaBackend::capture(std::function<void()> work) {
   try {
     work();
     join_side_stream();
-    stream();
   } catch (...) {
     joined_ = true;
     norm_weights_.clear();
