@@ -79,10 +79,16 @@ class Device {
   virtual void release(void* address) = 0;
   virtual void* allocate_host(std::size_t bytes) = 0;  ///< pinned memory, for fast transfers
   virtual void release_host(void* address) = 0;
-  virtual void upload(const Tensor& destination, const void* source) = 0;
-  virtual void download(void* destination, const Tensor& source) = 0;
-  /// As `upload` and `download`, but only queued in the stream, for captured steps: the host side must be pinned
-  /// memory. Small arrays of one call may be combined.
+  void upload(const Tensor& destination, const void* source) {
+    queue_upload(destination, source);
+    synchronize();
+  }
+  virtual void download(void* destination, const Tensor& source) {
+    queue_download(destination, source);
+    synchronize();
+  }
+  /// As `upload` and `download`, but only queued in the stream; in captured steps the host side must be pinned memory.
+  /// Small arrays of one call may be combined.
   virtual void queue_uploads(std::span<const Transfer> arrays) = 0;
   virtual void queue_downloads(std::span<const Transfer> arrays) = 0;
   void queue_upload(const Tensor& destination, const void* source) {

@@ -42,6 +42,27 @@ struct StepRange {
   double least = 0, most = std::numeric_limits<double>::infinity();
 };
 
+/// What an RMS norm divides: x, x + z, or x silu(z) (Mamba-2's gated norm).
+enum class Normed { plain, sum, gated };
+
+/// y = u / sqrt(mean(u^2) + eps) * weight. z is undefined in a plain norm. `sum` receives x + z, inverse [rows] is
+/// saved for the gradient, and `rounded`, where it is defined, becomes the `KeptInput` of y's projections. y may be
+/// bfloat16; all of a gated norm may be, and rows of its z may be strided.
+struct RmsNorm {
+  Normed kind = Normed::plain;
+  Tensor x, z, weight;
+  double eps = 0;
+  Tensor sum, y, inverse, rounded;
+};
+/// Gradients of a plain or gated norm from that of y, in the order in which they are written; a norm of a sum is the
+/// plain one of `sum`. Without a gate `base`, where it is defined, is added to dx, and `narrow` becomes dx in bfloat16.
+struct RmsNormGrads {
+  Tensor dy, base;
+  Grad x, z;
+  Tensor narrow;
+  Grad weight;
+};
+
 /// Step sizes, softplus(x + bias) within `range`, as by `softplus_bias`.
 struct StepSizes {
   Tensor x, bias;
@@ -108,25 +129,16 @@ class Kernels {
  public:
   virtual ~Kernels() = default;
 
-  // What a call needs (plan.h). Shapes and types decide; tensors need no memory.
-  virtual Plan plan(const ProductCall& call) const = 0;
+  // plan.h
   virtual Plan plan(const ProjectionCall& call) const = 0;
-  virtual Plan plan(const RoundingCall& call) const = 0;
-  virtual Plan plan(const PinningCall& call) const = 0;
-  virtual Plan plan(const ConvolutionCall& call) const = 0;
-  virtual Plan plan(const AttentionCall& call) const = 0;
-  /// stored: of x, B, C and y.
-  virtual Plan plan(const ScanInputs& in) const = 0;
-  virtual Plan plan(const ChannelScanInputs& in) const = 0;
-  /// stored: of q, k, v and y.
-  virtual Plan plan(const DeltaInputs& in) const = 0;
-  virtual Plan plan(const KalmanInputs& in) const = 0;
   /// Needs the shapes [B,T,H,r] and [B,T,H,P] of z and v. stored: of z, q, v, which may be strided then, [B,T,H r] and
   /// [B,T,H P], and of y.
   virtual Plan plan(const RidgeConfig& config, const RidgeInputs& in) const = 0;
   /// Needs the shape of q. stored: of q, k, v, y and the saved states.
   virtual Plan plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const = 0;
-  virtual Plan plan(const FeedbackInputs& in) const = 0;
+#define AFTERGLOW_PLAN \
+  { return no_needs(call); }
+#include "core/backend/plan_list.inc"
   /// Index of the first NaN or infinity, -1 when all are finite. Waits for the result.
   virtual std::int64_t first_non_finite(const Tensor& x) = 0;
 

@@ -40,31 +40,22 @@ class MeasuringBackend final : public IdleBackend {
   /// Real memory of zeros, as callers write into it.
   void* allocate_host(std::size_t bytes) override;
   void release_host(void* address) override;
-  void upload(const Tensor& destination, const void* source) override;
-  /// Zeros.
-  void download(void* destination, const Tensor& source) override;
   void queue_uploads(std::span<const Transfer> arrays) override;
+  /// Zeros.
   void queue_downloads(std::span<const Transfer> arrays) override;
   void synchronize() override {}
   void begin_side_stream() override { lane_ = 1; }
   void end_side_stream() override { lane_ = 0; }
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
-  Plan plan(const ProductCall& call) const override { return device_->plan(call); }
   Plan plan(const ProjectionCall& call) const override;
-  Plan plan(const RoundingCall& call) const override { return device_->plan(call); }
-  Plan plan(const PinningCall& call) const override { return device_->plan(call); }
-  Plan plan(const ConvolutionCall& call) const override { return device_->plan(call); }
-  Plan plan(const AttentionCall& call) const override { return device_->plan(call); }
-  Plan plan(const ScanInputs& in) const override { return device_->plan(in); }
-  Plan plan(const ChannelScanInputs& in) const override { return device_->plan(in); }
-  Plan plan(const DeltaInputs& in) const override { return device_->plan(in); }
-  Plan plan(const KalmanInputs& in) const override { return device_->plan(in); }
   Plan plan(const RidgeConfig& config, const RidgeInputs& in) const override { return device_->plan(config, in); }
   Plan plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const override {
     return device_->plan(config, in);
   }
-  Plan plan(const FeedbackInputs& in) const override { return device_->plan(in); }
+#define AFTERGLOW_PLAN \
+  override { return device_->plan(call); }
+#include "core/backend/plan_list.inc"
 
   void gemm(bool transpose_a, bool transpose_b, double alpha, const Tensor& a, const Tensor& b, double beta,
             const Tensor& c) override;

@@ -22,6 +22,8 @@ struct Plan {
   std::int64_t operands = 0;
   bool unit_heads = false;  ///< the convolution can divide heads by their length
 };
+/// Of any call that needs nothing.
+Plan no_needs(const auto&...) { return {}; }
 
 /// A product a b: operands.
 struct ProductCall {

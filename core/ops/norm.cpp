@@ -14,7 +14,8 @@ void record_rms_norm(Tape& tape, const Var& x, const Var& weight, const Tensor& 
   tape.record("rms_norm", y, [x, weight, inverse, y, is_first](Tape& t) {
     const BasedGrad dx = is_first ? t.whole_gradient_onto(x) : t.gradient_onto(x);
     const Grad dweight = t.side_stream_gradient(weight);
-    t.backend().rms_norm_backward(x.value, weight.value, inverse, t.upstream(y), dx.base, dx.grad, dx.narrow, dweight);
+    t.backend().rms_norm_backward({Normed::plain, x.value, {}, weight.value, 0, {}, {}, inverse, {}},
+                                  {t.upstream(y), dx.base, dx.grad, {}, dx.narrow, dweight});
   });
 }
 
@@ -60,7 +61,7 @@ Var rms_norm(Tape& tape, const Var& x, const Var& weight, double eps, Storage st
   check.tensor("weight", weight.value, {x.shape().last()});
   const Var y = tape.result_for_projections(x, {x, weight}, stored);
   const Tensor inverse = tape.scratch({x.value.rows()}, x.value.dtype);
-  tape.backend().rms_norm(x.value, weight.value, eps, y.value, inverse, y.rounded);
+  tape.backend().rms_norm({Normed::plain, x.value, {}, weight.value, eps, {}, y.value, inverse, y.rounded});
   record_rms_norm(tape, x, weight, inverse, y, false);
   return y;
 }
@@ -73,7 +74,7 @@ NormedSum add_rms_norm(Tape& tape, const Var& a, const Var& b, const Var& weight
   const Var sum = tape.result(a.shape(), a.value.dtype, {a, b});
   const Var y = tape.result_for_projections(sum, {sum, weight}, stored);
   const Tensor inverse = tape.scratch({a.value.rows()}, a.value.dtype);
-  tape.backend().add_rms_norm(a.value, b.value, weight.value, eps, sum.value, y.value, inverse, y.rounded);
+  tape.backend().rms_norm({Normed::sum, a.value, b.value, weight.value, eps, sum.value, y.value, inverse, y.rounded});
   tape.record("add", sum, [a, b, sum](Tape& t) {
     const Tensor dsum = t.upstream(sum), narrow = t.narrow_upstream(sum);
     t.pass_gradient(a, dsum, narrow);
@@ -132,10 +133,11 @@ Var gated_rms_norm(Tape& tape, const Var& x, const Var& z, const Var& weight, do
   Var y = tape.result(x.shape(), stored, {x, z, weight});
   tape.make_room_for_rounded(y, true);
   const Tensor inverse = tape.scratch({x.value.rows()}, widened(stored));
-  tape.backend().gated_rms_norm(x.value, z.value, weight.value, eps, y.value, inverse, y.rounded);
+  tape.backend().rms_norm({Normed::gated, x.value, z.value, weight.value, eps, {}, y.value, inverse, y.rounded});
   return check.recorded(y, [x, z, weight, inverse, y](Tape& t) {
     const Grad dx = t.gradient(x), dz = t.gradient(z), dweight = t.side_stream_gradient(weight);
-    t.backend().gated_rms_norm_backward(x.value, z.value, weight.value, inverse, t.upstream(y), dx, dz, dweight);
+    t.backend().rms_norm_backward({Normed::gated, x.value, z.value, weight.value, 0, {}, {}, inverse, {}},
+                                  {t.upstream(y), {}, dx, dz, {}, dweight});
   });
 }
 

@@ -73,15 +73,15 @@ Var convolution(Tape& tape, const Var& x, const Var& weight, const Var& bias, co
   const Check check(tape, "causal_conv", widened(x.value.dtype));
   const Var y = convolved_like(tape, check, x, weight, bias, history);
   const Tensor before = sums_of(tape, x, !silu || keeps_sums(tape, x, weight));
-  tape.backend().causal_conv(x.value, weight.value, bias.value, history, before, heads, y.value);
+  const Convolution conv{x.value, weight.value, bias.value, before, history};
+  tape.backend().causal_conv(conv, heads, y.value);
   if (!silu) {
     tape.backend().copy(y.value, before);
     tape.backend().fill(before, where_silu_is_straight);
   }
-  return check.recorded(y, [x, weight, bias, before, heads, y](Tape& t) {
-    const Grad dx = t.gradient(x), dweight = t.side_stream_gradient(weight), dbias = t.side_stream_gradient(bias);
-    t.backend().causal_conv_backward(x.value, weight.value, bias.value, before, heads, t.upstream(y), dx, dweight,
-                                     dbias);
+  return check.recorded(y, [x, weight, bias, conv, heads, y](Tape& t) {
+    const ConvolutionGrads grads{t.gradient(x), t.side_stream_gradient(weight), t.side_stream_gradient(bias)};
+    t.backend().causal_conv_backward(conv, heads, t.upstream(y), grads);
   });
 }
 

@@ -436,14 +436,6 @@ void CudaBackend::release_host(void* address) {
   if (found.empty() || !host_spare_.keep(address, found.mapped())) cudaFreeHost(address);
 }
 
-void CudaBackend::upload(const Tensor& destination, const void* source) {
-  queue_upload(destination, source);
-  synchronize();
-}
-void CudaBackend::download(void* destination, const Tensor& source) {
-  queue_download(destination, source);
-  synchronize();
-}
 void CudaBackend::synchronize() {
   if (context_ != &transfers_) join_side_stream();
   while (meanwhile_ && !is_idle()) meanwhile_();

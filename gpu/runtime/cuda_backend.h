@@ -52,8 +52,6 @@ class CudaBackend final : public Backend, public TokenRanker {
   void release(void* address) override;
   void* allocate_host(std::size_t bytes) override;
   void release_host(void* address) override;
-  void upload(const Tensor& destination, const void* source) override;
-  void download(void* destination, const Tensor& source) override;
   void queue_uploads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
   void queue_downloads(std::span<const Transfer> arrays) override { queue_transfers(arrays); }
   void synchronize() override;
@@ -78,19 +76,11 @@ class CudaBackend final : public Backend, public TokenRanker {
   /// Captures what `work` queues into a CUDA graph and launches it. `work` must not wait for the GPU.
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
-  Plan plan(const ProductCall& call) const override;
   Plan plan(const ProjectionCall& call) const override;
-  Plan plan(const RoundingCall& call) const override;
-  Plan plan(const PinningCall& call) const override;
-  Plan plan(const ConvolutionCall& call) const override;
-  Plan plan(const AttentionCall& call) const override;
-  Plan plan(const ScanInputs& in) const override;
-  Plan plan(const ChannelScanInputs& in) const override;
-  Plan plan(const DeltaInputs& in) const override;
-  Plan plan(const KalmanInputs& in) const override;
   Plan plan(const RidgeConfig& config, const RidgeInputs& in) const override;
   Plan plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
-  Plan plan(const FeedbackInputs& in) const override;
+#define AFTERGLOW_PLAN override
+#include "core/backend/plan_list.inc"
   std::int64_t first_non_finite(const Tensor& x) override;
 #define AFTERGLOW_KERNEL override
 #include "core/backend/kernel_list.inc"
@@ -116,7 +106,7 @@ class CudaBackend final : public Backend, public TokenRanker {
   bool is_on_side_stream() const { return context_ == &side_; }
   /// While decoding, a norm of one row waits for projections that read it, and projections of few rows for a
   /// convolution; the one that takes them computes both in one launch.
-  mutable std::optional<NormCall> waiting_norm;
+  mutable std::optional<RmsNorm> waiting_norm;
   mutable std::optional<WaitingProjections> waiting_projections;
 
  private:
@@ -141,8 +131,7 @@ class CudaBackend final : public Backend, public TokenRanker {
     Grad dweight;
   };
   void queue_norm_weight(const NormWeight& weight);
-  void queue_norm(const NormCall& norm);
-  void launch_norm(const NormCall& norm) const;
+  void launch_norm(const RmsNorm& norm) const;
   /// `is_last`: the side stream is joined next, so these sums need not run there.
   void sum_norm_weights(bool is_last);
 

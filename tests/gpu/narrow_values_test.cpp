@@ -411,8 +411,9 @@ TEST_F(NarrowGradients, AreTheGradientRounded) {
     const Tensor dweight = values(columns, 6);
     const Tensor narrow =
         host.tensor(shape, DType::bf16, std::vector<std::uint16_t>(static_cast<std::size_t>(shape.elements())));
-    cuda_->rms_norm(x, weight, 1e-5, y, inverse, {});
-    cuda_->rms_norm_backward(x, weight, inverse, dy, base, {dx, false}, narrow, {dweight, false});
+    cuda_->rms_norm({Normed::plain, x, {}, weight, 1e-5, {}, y, inverse, {}});
+    cuda_->rms_norm_backward({Normed::plain, x, {}, weight, 0, {}, {}, inverse, {}},
+                             {dy, base, {dx, false}, {}, narrow, {dweight, false}});
     const std::vector<float> wide = host.read<float>(dx);
     const std::vector<std::uint16_t> rounded = host.read<std::uint16_t>(narrow);
     for (std::size_t i = 0; i < wide.size(); ++i) {

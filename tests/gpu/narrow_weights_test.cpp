@@ -183,9 +183,9 @@ TEST_F(NarrowWeights, ProjectionsComputeWhatIsAroundThem) {
                        history = random({batch, taps - 1, channels}, 13), before = random({batch, 1, channels}, 14),
                        convolved = random({batch, 1, channels}, 15), sizes = random({batch, 1, heads}, 16);
           if (norm == 0) cuda_->copy(y, a);
-          if (norm == 1) cuda_->rms_norm(a, weight, 1e-5, y, inverse, {});
-          if (norm == 2) cuda_->add_rms_norm(a, b, weight, 1e-5, sum, y, inverse, {});
-          if (norm == 3) cuda_->gated_rms_norm(a, b, weight, 1e-5, y, inverse, {});
+          if (norm == 1) cuda_->rms_norm({Normed::plain, a, {}, weight, 1e-5, {}, y, inverse, {}});
+          if (norm == 2) cuda_->rms_norm({Normed::sum, a, b, weight, 1e-5, sum, y, inverse, {}});
+          if (norm == 3) cuda_->rms_norm({Normed::gated, a, b, weight, 1e-5, {}, y, inverse, {}});
           apart();
           const Tensor in = y.reshaped({batch, inner}), result = whole.reshaped({batch, outputs});
           cuda_->linear_forward_many(in, {&matrix, 1}, {&bias, 1}, {&result, 1}, {});
@@ -218,7 +218,7 @@ TEST_F(NarrowWeights, ConvolutionsOfOneTokenMoveTheirHistory) {
                    history = host.f32({batch, taps - 1, channels},
                                       std::vector<float>(static_cast<std::size_t>(batch * (taps - 1) * channels))),
                    y = host.f32({batch, tokens, channels}, inputs), step = host.f32({batch, 1, channels}, inputs);
-      cuda_->causal_conv(whole, weight, {}, {}, {}, {}, y);
+      cuda_->causal_conv({whole, weight, {}, {}}, {}, y);
       const std::vector<float> want = host.read<float>(y);
       for (std::int64_t t = 0; t < tokens; ++t) {
         for (std::int64_t b = 0; b < batch; ++b) {
@@ -228,7 +228,7 @@ TEST_F(NarrowWeights, ConvolutionsOfOneTokenMoveTheirHistory) {
           cuda_->copy(row(step, b), row(whole, b * tokens + t));
         }
         const Tensor out = host.f32({batch, 1, channels}, inputs);
-        cuda_->causal_conv(step, weight, {}, history, {}, {}, out);
+        cuda_->causal_conv({step, weight, {}, {}, history}, {}, out);
         const std::vector<float> got = host.read<float>(out);
         for (std::size_t i = 0; i < got.size(); ++i) {
           const std::size_t b = i / channels, at = (b * tokens + static_cast<std::size_t>(t)) * channels + i % channels;

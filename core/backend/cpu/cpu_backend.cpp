@@ -80,12 +80,6 @@ void CpuBackend::release(void* address) {
 }
 void* CpuBackend::allocate_host(std::size_t bytes) { return ::operator new(bytes, alignment); }
 void CpuBackend::release_host(void* address) { ::operator delete(address, alignment); }
-void CpuBackend::upload(const Tensor& destination, const void* source) {
-  std::memcpy(destination.data, source, destination.bytes());
-}
-void CpuBackend::download(void* destination, const Tensor& source) {
-  std::memcpy(destination, source.data, source.bytes());
-}
 void CpuBackend::queue_uploads(std::span<const Transfer> arrays) {
   for (const Transfer& array : arrays) std::memcpy(array.to, array.from, array.bytes);
 }

@@ -22,27 +22,19 @@ class CpuBackend : public Backend {
   void release(void* address) override;
   void* allocate_host(std::size_t bytes) override;
   void release_host(void* address) override;
-  void upload(const Tensor& destination, const void* source) override;
-  void download(void* destination, const Tensor& source) override;
   void queue_uploads(std::span<const Transfer> arrays) override;
   void queue_downloads(std::span<const Transfer> arrays) override;
   void synchronize() override;
   void set_yield(std::function<void()> work) override { pool_.set_yield(std::move(work)); }
   std::unique_ptr<DeviceGraph> capture(std::function<void()> work) override;
 
-  Plan plan(const ProductCall&) const override { return {}; }
+  using Backend::plan;
   Plan plan(const ProjectionCall& call) const override;
-  Plan plan(const RoundingCall&) const override { return {}; }
-  Plan plan(const PinningCall&) const override { return {}; }
   Plan plan(const ConvolutionCall& call) const override { return {.kept = call.x.elements()}; }
-  Plan plan(const AttentionCall&) const override { return {}; }
   Plan plan(const ScanInputs& in) const override;
   Plan plan(const ChannelScanInputs& in) const override;
-  Plan plan(const DeltaInputs&) const override { return {}; }
-  Plan plan(const KalmanInputs&) const override { return {}; }
   Plan plan(const RidgeConfig& config, const RidgeInputs& in) const override;
   Plan plan(const ChebyshevConfig& config, const ChebyshevInputs& in) const override;
-  Plan plan(const FeedbackInputs&) const override { return {}; }
   std::int64_t first_non_finite(const Tensor& x) override;
 #define AFTERGLOW_KERNEL override
 #include "core/backend/kernel_list.inc"

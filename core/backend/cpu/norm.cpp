@@ -22,87 +22,62 @@ struct NormRows {};
 
 }  // namespace
 
-void CpuBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
-                          const Tensor& /*rounded*/) {
+void CpuBackend::rms_norm(const RmsNorm& norm) {
+  const Tensor& x = norm.kind == Normed::sum ? norm.sum : norm.x;
+  if (norm.kind == Normed::sum) add(norm.x, norm.z, norm.sum);
   const std::int64_t n = x.columns();
   with_type(x, [&]<class T>(T) {
-    const ArrayMap<T> w(weight.as<T>(), n);
+    const ArrayMap<T> w(norm.weight.as<T>(), n);
     for_rows(pool_, x.rows(), n, [&](std::int64_t r) {
       const ArrayMap<T> in = whole_row<T>(x, r);
-      const T scale = inverse_rms(in.square().sum(), n, eps);
-      whole_row<T>(y, r) = in * scale * w;
-      inverse.as<T>()[r] = scale;
-    });
-  });
-}
-
-void CpuBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
-                              const Tensor& y, const Tensor& inverse, const Tensor& rounded) {
-  add(a, b, sum);
-  rms_norm(sum, weight, eps, y, inverse, rounded);
-}
-
-void CpuBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                   const Tensor& base, const Grad& dx, const Tensor& /*narrow*/, const Grad& dweight) {
-  const std::int64_t n = x.columns();
-  with_type(x, [&]<class T>(T) {
-    const ArrayMap<T> w(weight.as<T>(), n);
-    const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
-      ArrayMap<T> weight_sum(sums, n);
-      for (std::int64_t r = begin; r < end; ++r) {
-        const ArrayMap<T> in = whole_row<T>(x, r), upstream = whole_row<T>(dy, r);
-        const T scale = inverse.as<T>()[r];
-        const T pull = pull_of((upstream * w * in).sum(), scale, n);
-        weight_sum += upstream * in * scale;
-        if (base.defined()) {
-          put_row<T>(dx, r, whole_row<T>(base, r) + (upstream * w * scale - in * pull));
-        } else {
-          put_row<T>(dx, r, upstream * w * scale - in * pull);
-        }
+      ArrayMap<T> out = whole_row<T>(norm.y, r);
+      T& inverse = norm.inverse.as<T>()[r];
+      if (norm.kind == Normed::gated) {
+        const ArrayMap<T> gate = whole_row<T>(norm.z, r);
+        out = in * gate * gate.logistic();
+        inverse = inverse_rms(out.square().sum(), n, norm.eps);
+        out *= inverse * w;
+      } else {
+        inverse = inverse_rms(in.square().sum(), n, norm.eps);
+        out = in * inverse * w;
       }
-    };
-    sum_over_rows<T>(pool_, x.rows(), n, rows, [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });
-  });
-}
-
-void CpuBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                                const Tensor& inverse, const Tensor& /*rounded*/) {
-  const std::int64_t n = x.columns();
-  with_type(x, [&]<class T>(T) {
-    const ArrayMap<T> w(weight.as<T>(), n);
-    for_rows(pool_, x.rows(), n, [&](std::int64_t r) {
-      const ArrayMap<T> gate = whole_row<T>(z, r);
-      ArrayMap<T> out = whole_row<T>(y, r);
-      out = whole_row<T>(x, r) * gate * gate.logistic();
-      const T scale = inverse_rms(out.square().sum(), n, eps);
-      out *= scale * w;
-      inverse.as<T>()[r] = scale;
     });
   });
 }
 
-void CpuBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
-                                         const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  const std::int64_t n = x.columns();
-  with_type(x, [&]<class T>(T) {
-    const ArrayMap<T> w(weight.as<T>(), n);
+void CpuBackend::rms_norm_backward(const RmsNorm& norm, const RmsNormGrads& out) {
+  const std::int64_t n = norm.x.columns();
+  const bool is_gated = norm.z.defined();
+  with_type(norm.x, [&]<class T>(T) {
+    const ArrayMap<T> w(norm.weight.as<T>(), n);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       const std::int64_t stride = (n + 15) / 16 * 16;
       T* memory = thread_scratch<T, NormRows>(3 * stride);
       ArrayMap<T> weight_sum(sums, n), sigma(memory, n), gated(memory + stride, n), slope(memory + 2 * stride, n);
       for (std::int64_t r = begin; r < end; ++r) {
-        const ArrayMap<T> in = whole_row<T>(x, r), gate = whole_row<T>(z, r), upstream = whole_row<T>(dy, r);
-        const T scale = inverse.as<T>()[r];
-        sigma = gate.logistic();
-        gated = in * gate * sigma;
-        const T pull = pull_of((upstream * w * gated).sum(), scale, n);
-        weight_sum += upstream * gated * scale;
-        slope = upstream * w * scale - gated * pull;
-        put_row<T>(dx, r, slope * gate * sigma);
-        put_row<T>(dz, r, slope * in * sigma * (T{1} + gate * (T{1} - sigma)));
+        const ArrayMap<T> in = whole_row<T>(norm.x, r), gate = whole_row<T>(is_gated ? norm.z : norm.x, r),
+                          upstream = whole_row<T>(out.dy, r);
+        const T scale = norm.inverse.as<T>()[r];
+        if (is_gated) {
+          sigma = gate.logistic();
+          gated = in * gate * sigma;
+        }
+        const ArrayMap<T>& normed = is_gated ? gated : in;
+        const T pull = pull_of((upstream * w * normed).sum(), scale, n);
+        weight_sum += upstream * normed * scale;
+        slope = upstream * w * scale - normed * pull;
+        if (is_gated) {
+          put_row<T>(out.x, r, slope * gate * sigma);
+          put_row<T>(out.z, r, slope * in * sigma * (T{1} + gate * (T{1} - sigma)));
+        } else if (out.base.defined()) {
+          put_row<T>(out.x, r, whole_row<T>(out.base, r) + slope);
+        } else {
+          put_row<T>(out.x, r, slope);
+        }
       }
     };
-    sum_over_rows<T>(pool_, x.rows(), n, rows, [&](const ArrayMap<T>& total) { put_vector<T>(dweight, total); });
+    sum_over_rows<T>(pool_, norm.x.rows(), n, rows,
+                     [&](const ArrayMap<T>& total) { put_vector<T>(out.weight, total); });
   });
 }
 

@@ -166,8 +166,8 @@ void CpuBackend::turn_pairs(const Tensor& x, const RotaryRates& rates, std::int6
   });
 }
 
-void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
-                             const Tensor& before, const UnitHeads& /*none*/, const Tensor& y) {
+void CpuBackend::causal_conv(const Convolution& conv, const UnitHeads& /*none*/, const Tensor& y) {
+  const auto& [x, weight, bias, before, history] = conv;
   const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
   with_type(x, [&]<class T>(T) {
     const T* taps = taps_of<T>(weight);
@@ -195,37 +195,37 @@ void CpuBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor
 
 void CpuBackend::conv_with_steps(const Convolution& conv, const Tensor& y, const StepSizes& steps,
                                  const Tensor& sizes) {
-  causal_conv(conv.x, conv.weight, conv.bias, conv.history, conv.before, {}, y);
+  causal_conv(conv, {}, y);
   softplus_bias(steps.x, steps.bias, steps.range, sizes);
 }
 
 void CpuBackend::conv_with_steps_backward(const Convolution& conv, const Tensor& dy, const ConvolutionGrads& dconv,
                                           const StepSizes& steps, const Tensor& dsizes, const StepSizesGrads& dsteps) {
   softplus_bias_backward(steps.x, steps.bias, steps.range, dsizes, dsteps.x, dsteps.bias);
-  causal_conv_backward(conv.x, conv.weight, conv.bias, conv.before, {}, dy, dconv.x, dconv.weight, dconv.bias);
+  causal_conv_backward(conv, {}, dy, dconv);
 }
 
-void CpuBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& /*bias*/,
-                                      const Tensor& before, const UnitHeads& /*none*/, const Tensor& dy, const Grad& dx,
-                                      const Grad& dweight, const Grad& dbias) {
-  const std::int64_t length = x.shape[1], channels = x.columns(), width = weight.shape[2];
+void CpuBackend::causal_conv_backward(const Convolution& conv, const UnitHeads& /*none*/, const Tensor& dy,
+                                      const ConvolutionGrads& out) {
+  const Tensor& x = conv.x;
+  const std::int64_t length = x.shape[1], channels = x.columns(), width = conv.weight.shape[2];
   with_type(x, [&]<class T>(T) {
-    const T* taps = taps_of<T>(weight);
+    const T* taps = taps_of<T>(conv.weight);
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       for (std::int64_t c = 0; c < channels; c += lanes<T>) {
-        ConvStrip<T> strip{x, before, dy, length, width, begin, end, c, std::min(lanes<T>, channels - c)};
+        ConvStrip<T> strip{x, conv.before, dy, length, width, begin, end, c, std::min(lanes<T>, channels - c)};
         strip.fill_slopes();
         strip.add_weight_sums(sums);
-        if (dx.wanted()) strip.put_inputs(taps, dx);
+        if (out.x.wanted()) strip.put_inputs(taps, out.x);
       }
     };
     sum_over_rows<T>(pool_, x.rows(), (width + 1) * channels, rows, [&](const ArrayMap<T>& total) {
-      if (dbias.wanted()) put_vector<T>(dbias, total.tail(channels));
-      if (!dweight.wanted()) return;
-      T* out = dweight.tensor.as<T>();
+      if (out.bias.wanted()) put_vector<T>(out.bias, total.tail(channels));
+      if (!out.weight.wanted()) return;
+      T* to = out.weight.tensor.as<T>();
       for (std::int64_t c = 0; c < channels; ++c) {
         for (std::int64_t j = 0; j < width; ++j)
-          out[c * width + j] = total[j * channels + c] + (dweight.accumulate ? out[c * width + j] : T{0});
+          to[c * width + j] = total[j * channels + c] + (out.weight.accumulate ? to[c * width + j] : T{0});
       }
     });
   });

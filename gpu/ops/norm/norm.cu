@@ -248,19 +248,6 @@ void with_pieces(const NormInputs<X, Y>& in, bool whole, const Body& body) {
   with_capacity<1u, 2u, 4u, 8u>(blocks_for(in.columns, 32 * width()), [&](auto held) { body(width, held, warp); });
 }
 
-template <Normed kind, class X, class Y>
-void norm(const CudaBackend& backend, const char* what, const NormInputs<X, Y>& in, double eps, const Tensor& y,
-          const Tensor& rounded) {
-  if (in.rows == 0) return;
-  const Rows<Y> to = rows_of<Y>(y);
-  constexpr unsigned piece_width = max_piece<X>;
-  const bool whole = in_pieces<piece_width>(to) && in_pieces<piece_width>(in.sum);
-  with_pieces(in, whole, [&](auto width, auto held, auto lanes) {
-    launch(backend, what, norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes), threads,
-           in, float(eps), to, rounded_result(backend, rounded));
-  });
-}
-
 /// All gradients of a norm at once; false when its rows are few or their size is not supported. A gradient to be
 /// accumulated may still be computed on the side stream, so its sum runs there.
 template <bool gated, class X, class Y>
@@ -282,14 +269,14 @@ bool norm_all_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, c
 }
 
 template <bool gated, class X, class Y>
-void norm_backward(const CudaBackend& backend, const char* what, const NormInputs<X, Y>& in, const NormSinks<X>& to) {
+void norm_backward(const CudaBackend& backend, const NormInputs<X, Y>& in, const NormSinks<X>& to) {
   if (in.rows == 0 || !(to.x.wanted() || to.z.wanted())) return;
   constexpr unsigned piece_width = max_piece<X>;
   const bool whole =
       in_pieces<piece_width>(in.base) && in_pieces<piece_width>(to.x.rows) && in_pieces<piece_width>(to.z.rows);
   with_pieces(in, whole, [&](auto width, auto held, auto lanes) {
-    launch(backend, what, norm_backward_kernel<gated, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes),
-           threads, in, to);
+    launch(backend, "rms_norm_backward", norm_backward_kernel<gated, width, held, lanes, X, Y>,
+           blocks_for(in.rows, threads / lanes), threads, in, to);
   });
 }
 
@@ -357,6 +344,20 @@ NormInputs<X, Y> norm_inputs(const Tensor& x, const Tensor& weight, const Tensor
   return in;
 }
 
+template <Normed kind, class X, class Y>
+void norm(const CudaBackend& backend, const RmsNorm& n) {
+  if (n.x.rows() == 0) return;
+  NormInputs<X, Y> in = norm_inputs<X, Y>(n.x, n.weight, n.inverse);
+  in.z = rows_of<X>(n.z);
+  in.sum = rows_of(n.sum);
+  const Rows<Y> to = rows_of<Y>(n.y);
+  constexpr unsigned piece_width = max_piece<X>;
+  with_pieces(in, in_pieces<piece_width>(to) && in_pieces<piece_width>(in.sum), [&](auto width, auto held, auto lanes) {
+    launch(backend, "rms_norm", norm_kernel<kind, width, held, lanes, X, Y>, blocks_for(in.rows, threads / lanes),
+           threads, in, float(n.eps), to, rounded_result(backend, n.rounded));
+  });
+}
+
 /// The gradient of a weight over more rows than one block should take.
 template <class X, class Y>
 void sum_long_weight(const CudaBackend& backend, const NormInputs<X, Y>& in, const Grad& dweight) {
@@ -383,7 +384,7 @@ void sum_weights(const CudaBackend& backend, const Weights& all) {
     if (!is_stored_as<X>(from.x) || !is_stored_as<Y>(from.dy)) continue;
     NormInputs<X, Y> in = norm_inputs<X, Y>(from.x, {}, from.inverse);
     in.dy = rows_of<Y>(from.dy);
-    if (from.z.defined()) in.z = rows_of<X>(from.z);
+    in.z = rows_of<X>(from.z);
     if (in.rows > max_narrow_rows) {
       sum_long_weight(backend, in, from.dweight);
       continue;
@@ -448,22 +449,7 @@ struct LayerNormInputs {
 
 }  // namespace
 
-void CudaBackend::rms_norm(const Tensor& x, const Tensor& weight, double eps, const Tensor& y, const Tensor& inverse,
-                           const Tensor& rounded) {
-  queue_norm({Normed::plain, x, {}, weight, eps, {}, y, inverse, rounded});
-}
-
-void CudaBackend::add_rms_norm(const Tensor& a, const Tensor& b, const Tensor& weight, double eps, const Tensor& sum,
-                               const Tensor& y, const Tensor& inverse, const Tensor& rounded) {
-  queue_norm({Normed::sum, a, b, weight, eps, sum, y, inverse, rounded});
-}
-
-void CudaBackend::gated_rms_norm(const Tensor& x, const Tensor& z, const Tensor& weight, double eps, const Tensor& y,
-                                 const Tensor& inverse, const Tensor& rounded) {
-  queue_norm({Normed::gated, x, z, weight, eps, {}, y, inverse, rounded});
-}
-
-void CudaBackend::queue_norm(const NormCall& n) {
+void CudaBackend::rms_norm(const RmsNorm& n) {
   const auto can_wait = [](const Tensor& row) {
     return row.dtype == DType::f32 && reinterpret_cast<std::uintptr_t>(row.data) % 16 == 0;
   };
@@ -474,44 +460,28 @@ void CudaBackend::queue_norm(const NormCall& n) {
   waiting_norm = n;
 }
 
-void CudaBackend::launch_norm(const NormCall& n) const {
-  const auto run = [&]<class X, class Y>(auto kind, const char* what, X, Y) {
+void CudaBackend::launch_norm(const RmsNorm& n) const {
+  with_stored_type(n.y, [&]<class T>(T) {
+    if (n.kind == Normed::gated) return norm<Normed::gated, T, T>(*this, n);
+    if (n.kind == Normed::sum) return norm<Normed::sum, float, T>(*this, n);
+    norm<Normed::plain, float, T>(*this, n);
+  });
+}
+
+void CudaBackend::rms_norm_backward(const RmsNorm& n, const RmsNormGrads& out) {
+  const auto run = [&]<class X, class Y>(auto gated, X, Y) {
     NormInputs<X, Y> in = norm_inputs<X, Y>(n.x, n.weight, n.inverse);
-    if (kind != Normed::plain) in.z = rows_of<X>(n.z);
-    if (kind == Normed::sum) in.sum = rows_of(n.sum);
-    norm<kind>(*this, what, in, n.eps, n.y, n.rounded);
+    in.z = rows_of<X>(n.z);
+    in.dy = rows_of<Y>(out.dy);
+    in.base = rows_of(out.base);
+    const NormSinks<X> to{sink_of<X>(out.x), sink_of<X>(out.z), out.narrow.as<Bf16>()};
+    if (norm_all_backward<gated()>(*this, in, to, out.weight)) return;
+    norm_backward<gated()>(*this, in, to);
+    queue_norm_weight({n.x, n.z, n.inverse, out.dy, out.weight});
   };
-  with_stored_type(n.y, [&]<class T>(T stored) {
-    if (n.kind == Normed::gated)
-      return run(std::integral_constant<Normed, Normed::gated>(), "gated_rms_norm", stored, stored);
-    if (n.kind == Normed::sum) return run(std::integral_constant<Normed, Normed::sum>(), "add_rms_norm", 0.0f, stored);
-    run(std::integral_constant<Normed, Normed::plain>(), "rms_norm", 0.0f, stored);
-  });
-}
-
-void CudaBackend::rms_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse, const Tensor& dy,
-                                    const Tensor& base, const Grad& dx, const Tensor& narrow, const Grad& dweight) {
-  with_stored_type(dy, [&]<class T>(T) {
-    auto in = norm_inputs<float, T>(x, weight, inverse);
-    in.dy = rows_of<T>(dy);
-    if (base.defined()) in.base = rows_of(base);
-    const NormSinks<float> to{sink_of(dx), {}, narrow.as<Bf16>()};
-    if (norm_all_backward<false>(*this, in, to, dweight)) return;
-    norm_backward<false>(*this, "rms_norm_backward", in, to);
-    queue_norm_weight({x, {}, inverse, dy, dweight});
-  });
-}
-
-void CudaBackend::gated_rms_norm_backward(const Tensor& x, const Tensor& z, const Tensor& weight, const Tensor& inverse,
-                                          const Tensor& dy, const Grad& dx, const Grad& dz, const Grad& dweight) {
-  with_stored_type(z, [&]<class T>(T) {
-    auto in = norm_inputs<T, T>(x, weight, inverse);
-    in.z = rows_of<T>(z);
-    in.dy = rows_of<T>(dy);
-    const NormSinks<T> to{sink_of<T>(dx), sink_of<T>(dz)};
-    if (norm_all_backward<true>(*this, in, to, dweight)) return;
-    norm_backward<true>(*this, "gated_rms_norm_backward", in, to);
-    queue_norm_weight({x, z, inverse, dy, dweight});
+  with_stored_type(out.dy, [&]<class T>(T stored) {
+    if (n.z.defined()) return run(std::true_type(), stored, stored);
+    run(std::false_type(), 0.0f, stored);
   });
 }
 

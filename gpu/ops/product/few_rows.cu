@@ -188,27 +188,22 @@ __global__ void __launch_bounds__(block, 1)
   }
 }
 
-NormOfRow norm_of_row(const NormCall& n) {
+NormOfRow norm_of_row(const RmsNorm& n) {
   return {n.x.as<float>(), n.z.as<float>(),       n.weight.as<float>(), n.sum.as<float>(),
           n.y.as<float>(), n.inverse.as<float>(), float(n.eps),         n.kind};
 }
 
 StepsOfRows steps_of_rows(const StepsCall& call, const Tensor& result) {
-  const Convolution& conv = call.conv;
-  const auto first = [&](const Tensor& part) { return unsigned(part.as<float>() - result.as<float>()); };
-  return {conv.weight.as<float>(),
-          conv.bias.as<float>(),
-          conv.history.as<float>(),
-          conv.before.as<float>(),
-
-          call.y.as<float>(),
-          call.sizes.as<float>(),
-          first(conv.x),
-          unsigned(conv.x.columns()),
-          unsigned(conv.weight.shape[2]),
-          first(call.steps.x),
-          unsigned(call.steps.x.columns()),
-          StepSize<float>(call.steps)};
+  const auto& [x, weight, bias, before, history] = call.conv;
+  const auto at = [](const Tensor& tensor) { return tensor.as<float>(); };
+  StepsOfRows of{at(weight), at(bias), at(history), at(before), at(call.y), at(call.sizes)};
+  of.first = unsigned(at(x) - at(result));
+  of.channels = unsigned(x.columns());
+  of.taps = unsigned(weight.shape[2]);
+  of.first_step = unsigned(at(call.steps.x) - at(result));
+  of.steps = unsigned(call.steps.x.columns());
+  of.size = StepSize<float>(call.steps);
+  return of;
 }
 
 /// Whether rows can be read by vectors of 16 bytes.
@@ -226,7 +221,7 @@ bool few_row_projections(const CudaBackend& backend, const Tensor& x, std::span<
       is_narrow(x) || !in_vectors(x) || !std::all_of(weights.begin(), weights.end(), reads) ||
       is_narrow(results.front()) || shared > max_shared_memory() / 2)
     return false;
-  std::optional<NormCall> norm;
+  std::optional<RmsNorm> norm;
   if (backend.waiting_norm && backend.waiting_norm->y.data == x.data &&
       backend.waiting_norm->y.columns() == x.columns())
     norm = std::exchange(backend.waiting_norm, {});

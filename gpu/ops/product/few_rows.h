@@ -10,17 +10,6 @@ namespace afterglow {
 
 class CudaBackend;
 
-/// The normalised vector: x, x + z, or x silu(z).
-enum class Normed { plain, sum, gated };
-
-/// An RMS norm with the arguments of core/backend/kernel_list.inc; `sum` receives x + z.
-struct NormCall {
-  Normed kind = Normed::plain;
-  Tensor x, z, weight;
-  double eps = 0;
-  Tensor sum, y, inverse, rounded;
-};
-
 /// The arguments of `conv_with_steps`.
 struct StepsCall {
   Convolution conv;

@@ -464,14 +464,15 @@ __global__ void __launch_bounds__(threads, 2) conv_backward_long_kernel(ConvInpu
 }
 
 template <class T>
-ConvInputs<T> conv_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const auto taps = unsigned(weight.shape[2]);
+ConvInputs<T> conv_inputs(const Convolution& conv) {
+  const Tensor& x = conv.x;
+  const auto taps = unsigned(conv.weight.shape[2]);
   if (taps > max_taps) {
     throw Error(ExitCode::failure, "the GPU convolution has at most " + std::to_string(max_taps) + " taps, and " +
                                        std::to_string(taps) + " were asked for; use --device cpu");
   }
-  return {rows_of<T>(x),        weight.as<float>(),   bias.as<float>(),     nullptr,
-          unsigned(x.shape[0]), unsigned(x.shape[1]), unsigned(x.shape[2]), taps};
+  return {rows_of<T>(x),        conv.weight.as<float>(), conv.bias.as<float>(), nullptr,
+          unsigned(x.shape[0]), unsigned(x.shape[1]),    unsigned(x.shape[2]),  taps};
 }
 
 /// Calls body with the channels of a thread and a capacity of taps, as compile-time constants: four channels if there
@@ -571,24 +572,24 @@ void CudaBackend::rotary(std::span<const Tensor> x, const RotaryRates& rates, st
   });
 }
 
-void CudaBackend::causal_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& history,
-                              const Tensor& before, const UnitHeads& heads, const Tensor& y) {
+void CudaBackend::causal_conv(const Convolution& conv, const UnitHeads& heads, const Tensor& y) {
+  const Tensor &x = conv.x, &history = conv.history;
   if (x.elements() == 0) return;
   const bool moves = history.defined() && x.shape[1] == 1 && x.rows() <= max_narrow_rows;
   with_stored_type(x, [&]<class T>(T) {
-    ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
+    ConvInputs<T> in = conv_inputs<T>(conv);
     const Rows<T> past = rows_of<T>(history);
     in.history = past.data;
-    with_channels(in, rows_of(before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
+    with_channels(in, rows_of(conv.before), {rows_of<T>(y), past}, [&](auto width, auto reach) {
       with_lanes<width>(heads, [&](auto lanes) {
         launch(conv_kernel<width, reach, lanes, T, NoRow>, stretches(in, width, NoRow()), threads, 0, stream(), in,
-               float(heads.eps), before.as<float>(), y.as<T>(), moves ? past.data : nullptr, NoRow());
+               float(heads.eps), conv.before.as<float>(), y.as<T>(), moves ? past.data : nullptr, NoRow());
       });
     });
   });
   launched("causal_conv", moves);
-  if (!history.defined() || weight.shape[2] < 2 || moves) return;
-  keep_history(*this, conv_inputs<float>(x, weight, bias), history.as<float>());
+  if (!history.defined() || conv.weight.shape[2] < 2 || moves) return;
+  keep_history(*this, conv_inputs<float>(conv), history.as<float>());
 }
 
 // Heads are divided by their length where a thread takes four channels in both passes: tensors of the tape can be read
@@ -603,16 +604,16 @@ Plan CudaBackend::plan(const ConvolutionCall& call) const {
               is_whole && is_long && call.weight.shape[2] <= few_taps && (width == 32 || width == 64 || width == 128)};
 }
 
-void CudaBackend::causal_conv_backward(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& before,
-                                       const UnitHeads& heads, const Tensor& dy, const Grad& dx, const Grad& dweight,
-                                       const Grad& dbias) {
+void CudaBackend::causal_conv_backward(const Convolution& conv, const UnitHeads& heads, const Tensor& dy,
+                                       const ConvolutionGrads& out) {
+  const Tensor& x = conv.x;
   if (x.elements() == 0) return;
-  const bool wants_weights = dweight.wanted() || dbias.wanted(), is_long = x.rows() > max_narrow_rows;
-  if (is_long && (dweight.accumulate || dbias.accumulate)) wait_for_side_stream();  // it may be writing there
+  const bool wants_weights = out.weight.wanted() || out.bias.wanted(), is_long = x.rows() > max_narrow_rows;
+  if (is_long && (out.weight.accumulate || out.bias.accumulate)) wait_for_side_stream();  // it may be writing there
   with_stored_type(x, [&]<class T>(T) {
-    const ConvInputs<T> in = conv_inputs<T>(x, weight, bias);
-    if (is_long) return launch_backward_long(*this, in, heads, dy, sink_of<T>(dx), dweight, dbias);
-    launch_backward(*this, in, before.as<float>(), dy, {dx, dweight, dbias}, NoRow(), wants_weights, [] {});
+    const ConvInputs<T> in = conv_inputs<T>(conv);
+    if (is_long) return launch_backward_long(*this, in, heads, dy, sink_of<T>(out.x), out.weight, out.bias);
+    launch_backward(*this, in, conv.before.as<float>(), dy, out, NoRow(), wants_weights, [] {});
   });
   launched("causal_conv_backward");
 }
@@ -623,11 +624,11 @@ void CudaBackend::conv_with_steps(const Convolution& conv, const Tensor& y, cons
                                   const Tensor& sizes) {
   if (convolve_few_rows(*this, {conv, y, steps, sizes})) return;
   if (conv.x.rows() > max_narrow_rows || conv.x.rows() == 0 || conv.history.defined()) {
-    causal_conv(conv.x, conv.weight, conv.bias, conv.history, conv.before, {}, y);
+    causal_conv(conv, {}, y);
     return softplus_bias(steps.x, steps.bias, steps.range, sizes);
   }
   with_stored_type(conv.x, [&]<class T>(T) {
-    const ConvInputs<T> in = conv_inputs<T>(conv.x, conv.weight, conv.bias);
+    const ConvInputs<T> in = conv_inputs<T>(conv);
     const ExtraRow<PutSizes<T>> extra{{StepSize<T>(steps), rows_of(sizes)}, unsigned(sizes.elements())};
     with_capacity<few_taps, max_taps>(in.taps, [&](auto reach) {
       launch(*this, "conv_with_steps", conv_kernel<1, reach, 0, T, ExtraRow<PutSizes<T>>>, stretches(in, 1, extra),
@@ -640,10 +641,10 @@ void CudaBackend::conv_with_steps_backward(const Convolution& conv, const Tensor
                                            const StepSizes& steps, const Tensor& dsizes, const StepSizesGrads& dsteps) {
   if (conv.x.rows() > max_narrow_rows || conv.x.rows() == 0) {
     softplus_bias_backward(steps.x, steps.bias, steps.range, dsizes, dsteps.x, dsteps.bias);
-    return causal_conv_backward(conv.x, conv.weight, conv.bias, conv.before, {}, dy, dconv.x, dconv.weight, dconv.bias);
+    return causal_conv_backward(conv, {}, dy, dconv);
   }
   with_stored_type(conv.x, [&]<class T>(T) {
-    const ConvInputs<T> in = conv_inputs<T>(conv.x, conv.weight, conv.bias);
+    const ConvInputs<T> in = conv_inputs<T>(conv);
     const StepSlope<T> slope(steps, dsizes);
     const auto count = unsigned(dsteps.x.wanted() ? dsizes.elements() : 0);
     const ExtraRow<PutSlopes<T>> extra{{slope, sink_of<T>(dsteps.x)}, count};
