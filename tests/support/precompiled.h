@@ -1,6 +1,4 @@
-// What most tests include, parsed once: see core/precompiled.h.
+// What most tests include, parsed once.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "core/precompiled.h"

@@ -16,7 +16,7 @@ foreach(level v2 v3 v4)
   target_link_libraries(${kernels} PRIVATE afterglow_flags)
   target_include_directories(${kernels} PRIVATE ${CMAKE_BINARY_DIR}/generated)
   target_compile_options(${kernels} PRIVATE -march=x86-64-${level} -fno-gnu-unique -Wno-maybe-uninitialized -Wno-uninitialized)
-  target_precompile_headers(${kernels} PRIVATE ${CMAKE_SOURCE_DIR}/core/precompiled.h)
+  target_precompile_headers(${kernels} PRIVATE ${precompiled_headers})
   string(REPLACE "21make_compiled_backend" "24make_compiled_backend_${level}" renamed ${made})
   set(objects $<FILTER:$<TARGET_OBJECTS:${kernels}>,INCLUDE,[.]o$>)  # without the precompiled header
   set(whole ${CMAKE_CURRENT_BINARY_DIR}/kernels_${level}.o)
