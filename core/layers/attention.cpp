@@ -166,7 +166,6 @@ class Attention final : public Layer {
     o_proj_ = matrix("o_proj.weight", config.out, values);
     if (config.out_bias) o_bias_ = &parameters.add("o_proj.bias", {config.out}, zeros());
   }
-  std::string_view kind() const override { return "attention"; }
   std::int64_t heads() const override { return config_.heads; }
   bool projects_once() const override {
     return config_.is_plain() && q_proj_->shape[0] % 8 == 0 && k_proj_->shape[0] % 8 == 0;

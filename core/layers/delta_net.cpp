@@ -115,7 +115,6 @@ class DeltaNet final : public Layer {
         gates_(add_gates(config, parameters)),
         o_norm_(parameters.add("o_norm.weight", {config.value}, constant(1.0))),
         o_proj_(parameters.add("o_proj.weight", {config.width, config.value_columns()}, fan_in_uniform())) {}
-  std::string_view kind() const override { return name_of(config_.rule); }
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     const Inputs in = core_inputs(tape, x, nullptr);

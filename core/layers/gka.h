@@ -32,7 +32,6 @@ struct GkaConfig : JsonFields {
 class Gka final : public Layer {
  public:
   Gka(const GkaConfig& config, const ParameterScope& parameters);
-  std::string_view kind() const override { return "gka"; }
   std::int64_t heads() const override { return config_.heads; }
   const GkaConfig& config() const { return config_; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override;

@@ -67,7 +67,6 @@ class KoopmanMlp final : public Layer {
     const std::int64_t b = config.mixer_block;
     if (b > 0) mixer_ = &parameters.add("mixer.A_raw", {config.inner / b, b, b}, normal(1e-3 / std::numbers::sqrt2));
   }
-  std::string_view kind() const override { return "koopman_mlp"; }
   bool projects_once() const override { return gate_ == nullptr && config_.inner % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     if (tape.wants("lambda_modulus")) hook_moduli(tape);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -100,7 +99,9 @@ struct StateSlope {
 class Layer {
  public:
   virtual ~Layer() = default;
-  virtual std::string_view kind() const = 0;
+  /// A name of the list in registry.cpp, which `make_layer` gives it.
+  std::string_view kind() const { return kind_; }
+  void set_kind(std::string_view kind) { kind_ = kind; }
   /// 0 for a layer without heads.
   virtual std::int64_t heads() const { return 0; }
   /// Whether `forward` reads its input in one projection and nowhere else, `linear` or `linear_many` to multiples of
@@ -138,6 +139,9 @@ class Layer {
   virtual std::vector<LayerSetting> settings() { return {}; }
   /// Changes a setting; callers check the value against `settings()`. It applies from the next forward pass on.
   void set(std::string_view key, double value);
+
+ private:
+  std::string_view kind_;
 };
 
 }  // namespace afterglow

@@ -1,6 +1,7 @@
 // The descriptor of a kind of layer: all that the rest of the program knows about it. Each is at the end of the layer's
 // own file; registry.cpp lists them. No code outside of this folder compares the name of a kind.
 #pragma once
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>

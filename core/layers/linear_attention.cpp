@@ -32,7 +32,6 @@ class LinearAttention final : public Layer {
         k_proj_(parameters.add("k_proj.weight", {config.width, config.width}, fan_in_uniform())),
         v_proj_(parameters.add("v_proj.weight", {config.width, config.width}, fan_in_uniform())),
         o_proj_(parameters.add("o_proj.weight", {config.width, config.width}, fan_in_uniform())) {}
-  std::string_view kind() const override { return "linear_attention"; }
   std::int64_t heads() const override { return config_.heads; }
   bool projects_once() const override { return config_.width % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {

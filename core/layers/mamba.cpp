@@ -65,7 +65,6 @@ class Mamba final : public Layer {
     out_proj_ = add("out_proj.weight", {config.width, config.inner}, fan_in_uniform());
     if (config.bias) out_bias_ = add("out_proj.bias", {config.width}, zeros());
   }
-  std::string_view kind() const override { return "mamba"; }
   std::int64_t heads() const override { return config_.inner; }
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {

@@ -104,7 +104,6 @@ class Mamba2 final : public Layer {
         norm_(add_if(config.gated_norm, parameters, "norm.weight", {config.inner}, constant(1.0))),
         out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())),
         out_bias_(add_if(config.out_bias, parameters, "out_proj.bias", {config.width}, zeros())) {}
-  std::string_view kind() const override { return "mamba2"; }
   std::int64_t heads() const override { return config_.heads(); }
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {

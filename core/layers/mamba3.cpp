@@ -70,7 +70,6 @@ class Mamba3 final : public Layer {
         D_(parameters.add("D", {config.heads()}, constant(1.0))),
         norm_(config.norm_heads ? &parameters.add("norm.weight", {config.inner}, constant(1.0)) : nullptr),
         out_proj_(parameters.add("out_proj.weight", {config.width, config.inner}, fan_in_uniform())) {}
-  std::string_view kind() const override { return "mamba3"; }
   std::int64_t heads() const override { return config_.heads(); }
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {

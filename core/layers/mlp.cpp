@@ -60,7 +60,6 @@ class Mlp final : public Layer {
     gate_.adapter = up_.adapter;
     gate_.adapter.up = &parameters.add(config.adapter.name("gate"), {config.inner, config.adapter.rank}, zeros());
   }
-  std::string_view kind() const override { return config_.gated ? "swiglu" : "mlp"; }
   bool projects_once() const override { return is_fused() && config_.inner % 8 == 0; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
     if (is_fused())
@@ -160,7 +159,6 @@ class Experts final : public Layer {
     if (config.shared > 0) shared_ = std::make_unique<Mlp>(mlp(config.width, config.shared, "shared"));
     if (config.shared_gate) shared_gate_ = &parameters.add("shared_gate.weight", {1, config.width}, fan_in_uniform());
   }
-  std::string_view kind() const override { return "experts"; }
   Var forward(Tape& tape, const Var& x, const Tensor& mask) override {
     const Var weights = route(tape, linear(tape, x, tape.parameter(gate_)),
                               correction_ != nullptr ? correction_->value : Tensor(), config_.router);

@@ -70,7 +70,6 @@ class LayerOfParts : public Layer {
 class Parallel final : public LayerOfParts {
  public:
   using LayerOfParts::LayerOfParts;
-  std::string_view kind() const override { return "parallel"; }
 
  private:
   Var combine(Tape& tape, const Var& x, const Answer& answer) override {
@@ -97,7 +96,6 @@ class SharedBlock final : public LayerOfParts {
         mlp_norm_(shared.add("mlp_norm.weight", {width}, constant(1.0))),
         norm_(own.add("norm.weight", {width}, constant(1.0))),
         out_(own.add("out.weight", {width, width}, fan_in_uniform())) {}
-  std::string_view kind() const override { return "shared_block"; }
 
  private:
   Var combine(Tape& tape, const Var& in, const Answer& answer) override {

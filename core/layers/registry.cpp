@@ -1,5 +1,4 @@
 // The list of layer kinds, and look-ups by the name of a kind.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/io/error.h"
@@ -101,8 +100,11 @@ nlohmann::json small_layer_config(const LayerKind& kind, std::int64_t width) {
 
 std::unique_ptr<Layer> make_layer(std::string_view kind, const nlohmann::json& config,
                                   const ParameterScope& parameters) {
-  return entry_named(layer_kinds(), kind, &LayerKind::name, ExitCode::bad_input, "there is no layer kind ")
-      .make(config, parameters);
+  const LayerKind& known =
+      entry_named(layer_kinds(), kind, &LayerKind::name, ExitCode::bad_input, "there is no layer kind ");
+  std::unique_ptr<Layer> layer = known.make(config, parameters);
+  layer->set_kind(known.name);
+  return layer;
 }
 
 }  // namespace afterglow

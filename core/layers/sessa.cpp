@@ -194,7 +194,6 @@ class Sessa final : public Layer {
     gamma_bias_ = &parameters.add("mixer.gamma_bias", {}, constant(config.first_bias));
     gamma_ctx_ = &parameters.add("mixer.gamma_ctx.weight", {1, width}, fan_in_uniform());
   }
-  std::string_view kind() const override { return "sessa"; }
   std::int64_t heads() const override { return config_.heads; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override { return run(tape, x, nullptr); }
   Var prefill(Tape& tape, const Var& x, const Tensor&, LayerState& state) override { return run(tape, x, &state); }

@@ -29,7 +29,6 @@ class ShortConv final : public Layer {
     conv_bias_ = &parameters.add("conv.bias", {config.width}, zeros());
     out_bias_ = &parameters.add("out_proj.bias", {config.width}, zeros());
   }
-  std::string_view kind() const override { return "short_conv"; }
   std::int64_t heads() const override { return 1; }
   std::int64_t taps() const { return config_.taps; }
 

@@ -65,7 +65,6 @@ struct SkaConfig : JsonFields {
 class Ska final : public Layer {
  public:
   Ska(const SkaConfig& config, const ParameterScope& parameters);
-  std::string_view kind() const override { return "ska"; }
   std::int64_t heads() const override { return config_.heads; }
   bool is_causal() const override;
   bool reads_later_tokens() const override;

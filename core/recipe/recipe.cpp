@@ -134,7 +134,7 @@ std::string label_of_field(const std::string& field) {
   std::string label = field.substr(key);
   if (const LayerKind* const known = find_layer_kind(layer)) {
     ParameterStore parameters;
-    const auto small = known->make(small_layer_config(*known, 16), ParameterScope(parameters, ""));
+    const auto small = make_layer(known->name, small_layer_config(*known, 16), ParameterScope(parameters, ""));
     for (const LayerSetting& setting : small->settings()) {
       if (setting.key == label) label = setting.label.substr(0, setting.label.find(" ("));
     }

@@ -141,7 +141,7 @@ json row_of(const std::string& name, const Backend& backend, std::vector<double>
 
 LayerPass::LayerPass(const LayerKind& kind, const json& config, std::int64_t batch, std::int64_t tokens,
                      Backend& backend)
-    : layer_(kind.make(config, ParameterScope(store_, "layer"))),
+    : layer_(make_layer(kind.name, config, ParameterScope(store_, "layer"))),
       x_(backend, {batch, tokens, config[kind.width_field].get<std::int64_t>()}, DType::f32),
       dy_(backend, x_.device().shape, DType::f32),
       arena_(backend),

@@ -143,7 +143,7 @@ class GkaFile final : public FileSubject {
 /// through lambda for any `bp_lambda`.
 FileKind gka_file_kind() {
   return {"gka", [](const nlohmann::json& config, const ParameterScope& parameters) -> std::unique_ptr<FileSubject> {
-            return std::make_unique<GkaFile>(find_layer_kind("gka")->make(config, parameters));
+            return std::make_unique<GkaFile>(make_layer("gka", config, parameters));
           }};
 }
 

@@ -31,7 +31,7 @@ TEST_P(EveryKind, MakesWhatItSays) {
   ParameterStore store;
   const nlohmann::json small = small_layer_config(kind, width);
   EXPECT_EQ(small[kind.width_field], width);
-  const std::unique_ptr<Layer> layer = kind.make(small, ParameterScope(store, "small"));
+  const std::unique_ptr<Layer> layer = make_layer(kind.name, small, ParameterScope(store, "small"));
   EXPECT_EQ(layer->kind(), kind.name);
   EXPECT_EQ(layer->heads() > 0, kind.mixes_tokens);
   EXPECT_EQ(kind.mixes_tokens, kind.readers.token_weights != nullptr);
@@ -41,7 +41,8 @@ TEST_P(EveryKind, MakesWhatItSays) {
   std::set<std::string> benchmarks;
   for (const LayerBenchmark& row : kind.benchmarks) {
     const nlohmann::json config = nlohmann::json::parse(row.config);
-    EXPECT_EQ(kind.make(config, ParameterScope(store, row.config + std::to_string(row.length)))->kind(), kind.name);
+    EXPECT_EQ(make_layer(kind.name, config, ParameterScope(store, row.config + std::to_string(row.length)))->kind(),
+              kind.name);
     EXPECT_TRUE(benchmarks.insert(row.variant + std::to_string(row.length) + config[kind.width_field].dump()).second);
   }
 }
@@ -52,8 +53,8 @@ std::pair<std::vector<double>, std::size_t> gradients_of_two(const LayerKind& ki
   const auto backend = make_cpu_backend(1);
   ParameterStore store;
   const nlohmann::json config = small_layer_config(kind, width);
-  const auto first = kind.make(config, ParameterScope(store, "first")),
-             second = kind.make(config, ParameterScope(store, "second"));
+  const auto first = make_layer(kind.name, config, ParameterScope(store, "first")),
+             second = make_layer(kind.name, config, ParameterScope(store, "second"));
   store.allocate(*backend, DType::f64);
   store.initialise(3);
   // In a back end's memory, where they begin at whole vectors: sums depend on that in their last bits.

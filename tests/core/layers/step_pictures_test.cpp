@@ -21,7 +21,7 @@ struct WalkedLayer {
       : backend(make_cpu_backend(1)),
         arena(*backend),
         tape(*backend, arena),
-        layer(kind.make(small_layer_config(kind, pictured_width), ParameterScope(store, "layer"))),
+        layer(make_layer(kind.name, small_layer_config(kind, pictured_width), ParameterScope(store, "layer"))),
         state(layer->make_state(*backend, DType::f64, 1)),
         read(tape, *backend) {
     store.allocate_values(*backend, DType::f64);

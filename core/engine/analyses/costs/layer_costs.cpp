@@ -36,7 +36,7 @@ struct Bench {
     const LayerKind& kind = *find_layer_kind(config.at("kind").get<std::string>());
     config.erase("kind");
     config[kind.width_field] = width;
-    layer = kind.make(config, ParameterScope(store, "layer"));
+    layer = make_layer(kind.name, config, ParameterScope(store, "layer"));
     store.allocate(*backend, DType::f32);
     store.initialise(7);
     Random random(7);

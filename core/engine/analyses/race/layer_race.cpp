@@ -150,7 +150,7 @@ void LayerRace::enter_initial(const std::vector<std::string>& kinds) {
 void LayerRace::enter(const LayerKind& kind) {
   Candidate& fresh = contestants_.emplace_back();
   fresh.store = std::make_unique<ParameterStore>();
-  fresh.own = kind.make(small_layer_config(kind, width_), ParameterScope(*fresh.store, kind.name));
+  fresh.own = make_layer(kind.name, small_layer_config(kind, width_), ParameterScope(*fresh.store, kind.name));
   fresh.store->allocate_values(tape_.backend(), dtype_);
   fresh.store->initialise(seed_);
   fresh.entry.note = draw_silent_matrices(*fresh.store, seed_);
