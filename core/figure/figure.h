@@ -1,6 +1,5 @@
 // What a plot shows, in data units: one value that the window and the file writers draw.
 #pragma once
-#include <cstddef>
 #include <limits>
 #include <memory>
 #include <optional>

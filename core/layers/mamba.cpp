@@ -68,9 +68,8 @@ class Mamba final : public Layer {
   std::int64_t heads() const override { return config_.inner; }
   bool projects_once() const override { return true; }
   Var forward(Tape& tape, const Var& x, const Tensor&) override {
-    const Tensor state = tape.wants("final_state")
-                             ? tape.scratch({x.shape()[0], config_.inner, config_.states}, x.value.dtype)
-                             : Tensor();
+    const Shape states{x.shape()[0], config_.inner, config_.states};
+    const Tensor state = tape.wants("final_state") ? tape.scratch(states, x.value.dtype) : Tensor();
     const Var y = run(tape, x, {}, state, false);
     if (state.defined()) tape.hook("final_state", state);
     tape.hook("input", x.value);

@@ -10,15 +10,17 @@
 namespace afterglow {
 namespace {
 
-ChannelScanInputs values_of(const ChannelScanVars& in) {
-  return {in.x.value, in.dt.value, in.A_log.value, in.B.value, in.C.value, in.D.value};
+/// Runs the backward pass that gives y's gradient to these, in the order in which the kernel writes them.
+template <class Inputs, class Grads>
+void run_backward(Tape& tape, void (Kernels::*kernel)(const Inputs&, const Tensor&, const Tensor&, const Grads&),
+                  const Inputs& values, const Var& y, const std::same_as<Var> auto&... wanted) {
+  const auto grads = gradients_of<Grads>(tape, wanted...);
+  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, widened(y.value.dtype));
+  (tape.backend().*kernel)(values, tape.upstream(y), workspace, grads);
 }
 
-void scan_backward(Tape& tape, const ChannelScanVars& in, const Var& y) {
-  const auto grads = gradients_of<ChannelScanGrads>(tape, in.x, in.dt, in.B, in.C, in.A_log, in.D);
-  const ChannelScanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, y.value.dtype);
-  tape.backend().channel_scan_backward(values, tape.upstream(y), workspace, grads);
+ChannelScanInputs values_of(const ChannelScanVars& in) {
+  return {in.x.value, in.dt.value, in.A_log.value, in.B.value, in.C.value, in.D.value};
 }
 
 /// [B,T,H,P] as [B,T,H*P]; a view of columns is three-dimensional already.
@@ -48,23 +50,9 @@ void check_inputs(Tape& tape, const ScanVars& in) {
 }
 
 ScanInputs values_of(const ScanVars& in) {
-  return {in.x.value,
-          in.dt.value,
-          in.A_log.value,
-          in.B.value,
-          in.C.value,
-          in.D.value,
-          static_cast<int>(in.heads),
-          static_cast<int>(in.groups),
-          in.log_decay.value,
-          in.lag.value};
-}
-
-void scan_backward(Tape& tape, const ScanVars& in, const Var& y) {
-  const auto grads = gradients_of<ScanGrads>(tape, in.x, in.dt, in.log_decay, in.lag, in.B, in.C, in.A_log, in.D);
-  const ScanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, widened(y.value.dtype));
-  tape.backend().ssd_scan_backward(values, tape.upstream(y), workspace, grads);
+  const auto heads = static_cast<int>(in.heads), groups = static_cast<int>(in.groups);
+  return {in.x.value, in.dt.value, in.A_log.value, in.B.value,         in.C.value,
+          in.D.value, heads,       groups,         in.log_decay.value, in.lag.value};
 }
 
 void check_inputs(const Check& check, const DeltaVars& in) {
@@ -84,21 +72,7 @@ DeltaInputs values_of(const DeltaVars& in, const Tensor& kept) {
   return {in.q.value, in.k.value, in.v.value, in.beta.value, in.g.value, in.scale, kept};
 }
 
-void delta_backward(Tape& tape, const DeltaVars& in, const Var& y, const Tensor& kept) {
-  const auto grads = gradients_of<DeltaGrads>(tape, in.v, in.q, in.k, in.beta, in.g);
-  const DeltaInputs values = values_of(in, kept);
-  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, widened(y.value.dtype));
-  tape.backend().delta_scan_backward(values, tape.upstream(y), workspace, grads);
-}
-
 KalmanInputs values_of(const KalmanVars& in) { return {in.q.value, in.k.value, in.v.value, in.weight.value, in.ridge}; }
-
-void kalman_backward(Tape& tape, const KalmanVars& in, const Var& y) {
-  const auto grads = gradients_of<KalmanGrads>(tape, in.q, in.k, in.v, in.weight);
-  const KalmanInputs values = values_of(in);
-  const Tensor workspace = tape.scratch({tape.backend().plan(values).workspace}, y.value.dtype);
-  tape.backend().kalman_scan_backward(values, tape.upstream(y), workspace, grads);
-}
 
 }  // namespace
 
@@ -117,7 +91,9 @@ Var channel_scan(Tape& tape, const ChannelScanVars& in, const Tensor& state, boo
   if (resume) check.may_resume(state.defined());
   const Var y = tape.result(in.x.shape(), in.x.value.dtype, {in.x, in.dt, in.A_log, in.B, in.C, in.D});
   tape.backend().channel_scan(values_of(in), y.value, state, resume);
-  return check.recorded(y, [in, y](Tape& t) { scan_backward(t, in, y); });
+  return check.recorded(y, [in, y](Tape& t) {
+    run_backward(t, &Kernels::channel_scan_backward, values_of(in), y, in.x, in.dt, in.B, in.C, in.A_log, in.D);
+  });
 }
 
 Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume) {
@@ -134,7 +110,10 @@ Var ssd_scan(Tape& tape, const ScanVars& vars, const Tensor& state, bool resume)
   const Var y = tape.result({batch, tokens, in.heads, width}, in.x.value.dtype,
                             {in.x, in.dt, in.A_log, in.B, in.C, in.D, in.log_decay, in.lag});
   tape.backend().ssd_scan(values_of(in), y.value, state, resume);
-  return check.recorded(y, [in, y](Tape& t) { scan_backward(t, in, y); });
+  return check.recorded(y, [in, y](Tape& t) {
+    run_backward(t, &Kernels::ssd_scan_backward, values_of(in), y, in.x, in.dt, in.log_decay, in.lag, in.B, in.C,
+                 in.A_log, in.D);
+  });
 }
 
 Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume) {
@@ -147,7 +126,9 @@ Var delta_scan(Tape& tape, const DeltaVars& in, const Tensor& state, bool resume
   const std::int64_t numbers = tape.recording() ? tape.backend().plan(values_of(in, {})).kept : 0;
   const Tensor kept = numbers > 0 ? tape.scratch({numbers}, widened(y.value.dtype)) : Tensor();
   tape.backend().delta_scan(values_of(in, kept), y.value, state, resume);
-  return check.recorded(y, [in, y, kept](Tape& t) { delta_backward(t, in, y, kept); });
+  return check.recorded(y, [in, y, kept](Tape& t) {
+    run_backward(t, &Kernels::delta_scan_backward, values_of(in, kept), y, in.v, in.q, in.k, in.beta, in.g);
+  });
 }
 
 Var kalman_scan(Tape& tape, const KalmanVars& in, const KalmanState& state, bool resume) {
@@ -164,7 +145,9 @@ Var kalman_scan(Tape& tape, const KalmanVars& in, const KalmanState& state, bool
   if (resume) check.may_resume(state.covariance.defined() && state.memory.defined());
   const Var y = tape.result(in.v.shape(), in.v.value.dtype, {in.q, in.k, in.v, in.weight});
   tape.backend().kalman_scan(values_of(in), y.value, state, resume);
-  return check.recorded(y, [in, y](Tape& t) { kalman_backward(t, in, y); });
+  return check.recorded(y, [in, y](Tape& t) {
+    run_backward(t, &Kernels::kalman_scan_backward, values_of(in), y, in.q, in.k, in.v, in.weight);
+  });
 }
 
 Var trapezoid_steps(Tape& tape, const Var& x, const Var& bias, const StepFloors& floors) {

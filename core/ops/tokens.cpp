@@ -61,10 +61,10 @@ std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t most) {
 
 /// A head and its loss, chunk by chunk. The logits of a chunk become their own gradient.
 struct ChunkedHead {
-  Tensor x, weight, targets;  ///< [n,d], [V,d], [n]
-  Tensor losses, hits;        ///< [n]
-  Tensor dx, dweight;         ///< where wanted
-  Tensor logits, kept;        ///< of a chunk, [rows,V]
+  Tensor x, weight, targets;      ///< [n,d], [V,d], [n]
+  Tensor losses, hits;            ///< [n]
+  Tensor dx = {}, dweight = {};   ///< where wanted
+  Tensor logits = {}, kept = {};  ///< of a chunk, [rows,V]
 
   void run(Backend& backend) const {
     const std::int64_t rows = x.rows(), each = logits.rows();
@@ -118,15 +118,8 @@ CrossEntropy head_cross_entropy(Tape& tape, const Var& hidden, const Var& weight
   const std::int64_t rows = hidden.value.rows(), width = hidden.shape().last(), vocabulary = weight.shape()[0];
   const CrossEntropy result{
       tape.result({1}, dtype, {hidden, weight}), tape.scratch({1}, DType::i32), tape.scratch({1}, DType::i32), {}};
-  ChunkedHead head{as_matrix(hidden.value),
-                   weight.value,
-                   targets.reshaped({rows}),
-                   tape.scratch({rows}, dtype),
-                   tape.scratch({rows}, DType::i32),
-                   {},
-                   {},
-                   {},
-                   {}};
+  ChunkedHead head{as_matrix(hidden.value), weight.value, targets.reshaped({rows}), tape.scratch({rows}, dtype),
+                   tape.scratch({rows}, DType::i32)};
   if (tape.wants_gradient(hidden)) head.dx = tape.scratch({rows, width}, dtype);
   if (tape.wants_gradient(weight)) head.dweight = tape.scratch(weight.shape(), dtype);
   const std::int64_t each = rows_of_chunk(rows, std::max<std::int64_t>(1, logits / vocabulary));

@@ -1,7 +1,6 @@
 // A recipe reproduces a run bit for bit: model, task, training settings, seed, and the commands at their steps.
 #pragma once
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <variant>

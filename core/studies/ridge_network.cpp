@@ -2,7 +2,6 @@
 #include "core/studies/ridge_network.h"
 
 #include <string>
-#include <utility>
 
 #include "core/analysis/linear_algebra/decompositions.h"
 #include "core/backend/backend.h"

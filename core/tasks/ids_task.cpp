@@ -55,10 +55,6 @@ class Ids final : public Task {
 
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
-  TokenRole token_role(int token) const override {
-    return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
-  }
-
  private:
   /// The second half is the first once more, so that what comes next can be known there.
   void repeat_drawn(Random& random, Example& out) const {

@@ -55,10 +55,6 @@ class Stories final : public Task {
     return token == 1 ? "␣" : std::string(1, alphabet[static_cast<std::size_t>(token)]);
   }
 
-  TokenRole token_role(int token) const override {
-    return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
-  }
-
   std::string token_text(int token) const override {
     return token < 0 || token >= vocab() ? "" : std::string(1, alphabet[static_cast<std::size_t>(token)]);
   }

@@ -54,7 +54,10 @@ class Task {
   virtual std::string token_label(int token) const = 0;
   /// The label of a token from a model, whose vocabulary may be larger than the task's: "#29088" for such a number.
   std::string answer_label(int token) const { return token < vocab_ ? token_label(token) : token_number(token); }
-  virtual TokenRole token_role(int token) const = 0;
+  /// By default a text's.
+  virtual TokenRole token_role(int token) const {
+    return token < 0 || token >= vocab_ ? TokenRole::blank : TokenRole::text;
+  }
   /// The text of a token in generated text; for tasks whose tokens are not letters the label and a space.
   virtual std::string token_text(int token) const { return token_label(token) + " "; }
   /// The tokens of a text; for tasks whose tokens are not letters the text is labels, or numbers such as #17, separated

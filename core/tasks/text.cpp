@@ -79,10 +79,6 @@ class Text final : public Task {
     return has_no_look ? "^" + std::to_string(static_cast<int>(character)) : encoded(character);
   }
 
-  TokenRole token_role(int token) const override {
-    return token < 0 || token >= vocab() ? TokenRole::blank : TokenRole::text;
-  }
-
   std::string token_text(int token) const override {
     return token < 0 || token >= vocab() ? "" : letters_.written(letters_.alphabet[static_cast<std::size_t>(token)]);
   }

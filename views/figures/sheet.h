@@ -14,12 +14,11 @@ namespace afterglow {
 /// A figure with its axes and without series.
 inline Figure sheet(std::string id, std::string title, std::string subtitle, Axis x, Axis y,
                     LabelPlacement labels = LabelPlacement::automatic) {
-  return Figure{.id = std::move(id),
-                .title = std::move(title),
-                .subtitle = std::move(subtitle),
-                .x = std::move(x),
-                .y = std::move(y),
-                .labels = labels};
+  Figure figure{std::move(id), std::move(title), std::move(subtitle)};
+  figure.x = std::move(x);
+  figure.y = std::move(y);
+  figure.labels = labels;
+  return figure;
 }
 
 inline Line line_through(std::string name, Values x, Values y, Ink ink, Dash dash = Dash::automatic, double width = 2) {

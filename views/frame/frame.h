@@ -3,7 +3,6 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

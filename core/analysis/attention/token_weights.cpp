@@ -17,18 +17,17 @@ WeightMatrix finished(const RowMajor& weights) {
   return {weights.data(), weights.data() + weights.size()};
 }
 
-/// scale q_t . k_s for all pairs; nothing when the sizes do not fit or a number is not finite.
+/// scale q_t . k_s for s <= t, otherwise 0; nothing when the sizes do not fit or a number is not finite.
 std::optional<RowMajor> scores(std::span<const double> keys, std::span<const double> queries, int tokens,
                                double scale) {
   if (tokens < 1 || keys.empty() || keys.size() % tokens != 0 || queries.size() != keys.size()) return std::nullopt;
   const Eigen::Index width = static_cast<Eigen::Index>(keys.size()) / tokens;
-  const RowMajor products =
+  RowMajor products =
       scale * (RowMajorView(queries.data(), tokens, width) * RowMajorView(keys.data(), tokens, width).transpose());
   if (!products.allFinite()) return std::nullopt;
+  products.triangularView<Eigen::StrictlyUpper>().setZero();
   return products;
 }
-
-void clear_future(RowMajor& weights) { weights.triangularView<Eigen::StrictlyUpper>().setZero(); }
 
 int groups_of(const SkaTokens& head) { return (head.tokens + head.piece - 1) / head.piece; }
 
@@ -79,7 +78,6 @@ WeightMatrix linear_token_weights(std::span<const double> keys, std::span<const 
                                   double scale) {
   std::optional<RowMajor> weights = scores(keys, queries, tokens, scale);
   if (!weights) return {};
-  clear_future(*weights);
   return finished(*weights);
 }
 
@@ -91,7 +89,6 @@ WeightMatrix mamba2_token_weights(std::span<const double> B, std::span<const dou
   for (int t = 0; t < tokens; ++t) {
     for (int s = 0; s <= t; ++s) (*weights)(t, s) *= dt[s] * std::exp(log_decay_cumsum[t] - log_decay_cumsum[s]);
   }
-  clear_future(*weights);
   return finished(*weights);
 }
 
@@ -106,7 +103,6 @@ WeightMatrix trapezoid_token_weights(std::span<const double> keys, std::span<con
       (*weights)(t, s) *= (dt[s] + lag[s + 1]) * std::exp(log_decay_cumsum[t] - log_decay_cumsum[s]);
     (*weights)(t, t) *= dt[t];
   }
-  clear_future(*weights);
   return finished(*weights);
 }
 
@@ -168,7 +164,6 @@ WeightMatrix solved_token_weights(std::span<const double> keys, std::span<const 
       (*weights)(t, s) *= std::exp(faded);
     }
   }
-  clear_future(*weights);
   return finished(*weights);
 }
 

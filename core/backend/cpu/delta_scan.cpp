@@ -103,11 +103,6 @@ void scan_head(const Head<T>& head, T* y, T* state, bool resume) {
 }
 
 template <class T>
-void put(const Grad& grad, std::int64_t at, T value) {
-  put_into(grad.tensor.as<T>()[at], value, grad.accumulate);
-}
-
-template <class T>
 class HeadReverse {
  public:
   HeadReverse(const DeltaInputs& in, std::int64_t index, const Tensor& dy, const DeltaGrads& out)
@@ -218,21 +213,17 @@ class HeadReverse {
 
   void write(std::int64_t t, T dbeta) const {
     const std::int64_t row = first_ + t * head_.heads;
-    write_row(out_.v, row, dvalue_, head_.width);
-    write_row(out_.q, row, dq_, head_.keys);
-    write_row(out_.k, row, dk_, head_.keys);
-    if (out_.beta.wanted()) put(out_.beta, row, dbeta);
+    put_numbers(out_.v, row, dvalue_, head_.width);
+    put_numbers(out_.q, row, dq_, head_.keys);
+    put_numbers(out_.k, row, dk_, head_.keys);
+    put_numbers(out_.beta, row, &dbeta, 1);
     if (head_.by_channel) {
-      write_row(out_.g, row, dg_, head_.keys);
+      put_numbers(out_.g, row, dg_, head_.keys);
     } else if (out_.g.wanted()) {
       T sum = 0;
       for (std::int64_t i = 0; i < head_.keys; ++i) sum += dg_[i];
-      put(out_.g, row, sum);
+      put_numbers(out_.g, row, &sum, 1);
     }
-  }
-
-  static void write_row(const Grad& grad, std::int64_t row, const T* values, std::int64_t count) {
-    for (std::int64_t i = 0; grad.wanted() && i < count; ++i) put(grad, row * count + i, values[i]);
   }
 
   const Head<T> head_;

@@ -35,5 +35,11 @@ template <class T>
 void put(T* target, T value, bool accumulate) {
   put_into(*target, value, accumulate);
 }
+/// Row `row` of a gradient that has `count` numbers in each.
+template <class T>
+void put_numbers(const Grad& grad, std::int64_t row, const T* values, std::int64_t count) {
+  for (std::int64_t i = 0; grad.wanted() && i < count; ++i)
+    put_into(grad.tensor.as<T>()[row * count + i], values[i], grad.accumulate);
+}
 
 }  // namespace afterglow

@@ -86,13 +86,6 @@ void scan_head(const Head<T>& h, T* y, T* covariance, T* memory, bool resume) {
   if (memory) std::copy_n(filter.memory.data(), h.keys * h.width, memory);
 }
 
-template <class T>
-void put_row(const Grad& grad, std::int64_t row, const T* values, std::int64_t count) {
-  if (!grad.wanted()) return;
-  T* target = grad.tensor.as<T>() + row * count;
-  for (std::int64_t i = 0; i < count; ++i) target[i] = grad.accumulate ? target[i] + values[i] : values[i];
-}
-
 /// The formulas of kalman.h: forward for x_t and r_t, backward for the sums A and D.
 template <class T>
 void reverse_head(const KalmanInputs& in, std::int64_t index, const T* all_dy, const KalmanGrads& out) {
@@ -125,10 +118,10 @@ void reverse_head(const KalmanInputs& in, std::int64_t index, const T* all_dy, c
     dk = h.weight(t) * (dk + transposed);
     dv.noalias() = D.transpose() * k;
     dv *= h.weight(t);
-    put_row(out.q, row, r.data() + t * h.keys, h.keys);
-    put_row(out.k, row, dk.data(), h.keys);
-    put_row(out.v, row, dv.data(), h.width);
-    put_row(out.weight, row, &dweight, 1);
+    put_numbers(out.q, row, r.data() + t * h.keys, h.keys);
+    put_numbers(out.k, row, dk.data(), h.keys);
+    put_numbers(out.v, row, dv.data(), h.width);
+    put_numbers(out.weight, row, &dweight, 1);
   }
 }
 

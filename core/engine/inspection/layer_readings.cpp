@@ -2,7 +2,6 @@
 #include "core/engine/inspection/layer_readings.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/analysis/koopman/mode_decomposition.h"

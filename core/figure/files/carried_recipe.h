@@ -1,6 +1,5 @@
 // The recipe inside figure files: the writers embed it, the window reads it from files that the user drops on it.
 #pragma once
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 // Builds the maps of the accuracy grid; its row among the plots.
 #include "views/analyses/accuracy/accuracy_figures.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/figure/axis.h"

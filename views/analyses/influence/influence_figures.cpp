@@ -413,11 +413,11 @@ Figure recall_column(const RaceView& race, std::size_t column) {
 
 Figure state_column(const RaceView& race, std::size_t column) {
   const RaceEntry& entry = race.entries[column];
-  Figure figure{.id = column_id(race, column) + "_state"};
-  figure.title = entry_name(race, entry);  // heads the column; short, so that the cost fits next to it
-  figure.subtitle = price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name);
-  figure.x = {.label = "column of the state", .integer_ticks = true};
-  figure.y = {.label = "row of the state", .integer_ticks = true};
+  // The title heads the column; it is short, so that the cost fits next to it.
+  Figure figure = sheet(column_id(race, column) + "_state", entry_name(race, entry),
+                        price_text(entry) + " per token" + (entry.state_name.empty() ? "" : " · " + entry.state_name),
+                        {.label = "column of the state", .integer_ticks = true},
+                        {.label = "row of the state", .integer_ticks = true});
   figure.series.push_back(
       signed_map("state", entry.state_rows, entry.state_columns, entry.state, max_magnitude(entry.state)));
   return figure;

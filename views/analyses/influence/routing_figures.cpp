@@ -133,12 +133,10 @@ Figure assumptions_figure(const RoutingView& routing) {
 /// Output lengths of tokens over their input length, with the bound of theory.
 Figure reach_figure(const RoutingView& routing) {
   const BlockReach& reach = routing.reach;
-  Figure figure{.id = "routing_reach",
-                .title = "Ball to ball",
-                .subtitle = "the longest answer has " + number_text(reach_share(routing), 2) +
-                            " of the length that the bound allows",
-                .x = {.label = "R, length of a token |x_t|"},
-                .y = {.label = "|y_t|", .scale = Scale::log}};
+  Figure figure =
+      sheet("routing_reach", "Ball to ball",
+            "the longest answer has " + number_text(reach_share(routing), 2) + " of the length that the bound allows",
+            {.label = "R, length of a token |x_t|"}, {.label = "|y_t|", .scale = Scale::log});
   Scatter tokens{.name = "tokens"};
   for (std::size_t t = 0; t < std::min(reach.entering.size(), reach.leaving.size()); ++t)
     tokens.points.push_back({.x = reach.entering[t],

@@ -97,10 +97,8 @@ const std::vector<StepPicture>* chosen_pictures(const Observation& observation, 
 /// Positive quantities on a logarithmic scale, a line for each row.
 Figure curves_figure(const StepPicture& picture) {
   constexpr double lowest = 1e-17;  // replaces 0
-  Figure figure{.title = picture.symbol,
-                .subtitle = picture.about,
-                .x = {.label = picture.across, .integer_ticks = true},
-                .y = {.label = picture.symbol, .scale = Scale::log}};
+  Figure figure = sheet("", picture.symbol, picture.about, {.label = picture.across, .integer_ticks = true},
+                        {.label = picture.symbol, .scale = Scale::log});
   const auto columns = static_cast<std::size_t>(picture.columns);
   for (std::size_t row = 0; row < picture.curves.size(); ++row) {
     std::vector<double> x, y;

@@ -119,13 +119,11 @@ std::vector<Figure> token_weights_figures(const Observation& observation, const 
   if (!weights) return {};
   const int tokens = seen_weights(observation).tokens;
   const double reach = are_shares(observation) ? 1 : reach_of(*weights, tokens);
-  Figure figure{.id = "token_weights",
-                .title = "Token weights",
-                .subtitle = token_weights_subtitle(observation, selection) + beyond_text(*weights, reach),
-                .subject = place_name(observation, observation.token_weights->layer,
-                                      selected_weights_head(observation, selection)),
-                .x = {.label = "source token", .integer_ticks = true},
-                .y = {.label = "query token", .integer_ticks = true}};
+  Figure figure = sheet(
+      "token_weights", "Token weights", token_weights_subtitle(observation, selection) + beyond_text(*weights, reach),
+      {.label = "source token", .integer_ticks = true}, {.label = "query token", .integer_ticks = true});
+  figure.subject =
+      place_name(observation, observation.token_weights->layer, selected_weights_head(observation, selection));
   HeatMap map{.name = "weight"};
   map.rows = map.cols = tokens;
   map.cells = std::vector<double>(weights->begin(), weights->end());

@@ -2,7 +2,6 @@
 #include "views/analyses/memory/memory_figures.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/engine/analyses/forecast/forecast_view.h"
 #include "core/figure/axis.h"

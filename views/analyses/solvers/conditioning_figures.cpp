@@ -146,12 +146,11 @@ std::string kept_text(const std::vector<double>& kept) {
 Figure shrinkage_figure(const Observation& observation, const ChosenGram& chosen) {
   const double ridge = chosen.step->ridge + ridge_shift(observation);
   const std::vector<double> kept = ridge_shrinkage(chosen.step->gram, ridge);
-  Figure figure{.id = "conditioning_shrinkage",
-                .title = "Ridge shrinkage",
-                .subtitle = chosen.place + " · token " + std::to_string(chosen.token) + " · ε " +
-                            number_text(ridge, 2) + " keeps " + kept_text(kept),
-                .x = {.label = "direction j of the keys", .integer_ticks = true},
-                .y = {.label = "σ_j/(σ_j + ε)", .range = Range{0, 1.03}}};
+  Figure figure = sheet("conditioning_shrinkage", "Ridge shrinkage",
+                        chosen.place + " · token " + std::to_string(chosen.token) + " · ε " + number_text(ridge, 2) +
+                            " keeps " + kept_text(kept),
+                        {.label = "direction j of the keys", .integer_ticks = true},
+                        {.label = "σ_j/(σ_j + ε)", .range = Range{0, 1.03}});
   figure.series.push_back(
       styled(counted_line("kept by the ridge", kept, 1, head_ink(chosen.head)), {.marker = Marker::circle}));
   add_level(figure, 0.5, "σ_j = ε", Role::dim, Dash::dashed);

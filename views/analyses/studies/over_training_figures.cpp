@@ -20,11 +20,8 @@ Axis followed_steps(const Observation& observation, const OverTrainingView& view
 }
 
 Figure number_figure(const Observation& observation, const OverTrainingView& view) {
-  Figure figure{.id = "over_training",
-                .title = words_of(view.number),
-                .x = followed_steps(observation, view),
-                .y = {.label = words_of(view.number)},
-                .labels = LabelPlacement::none};
+  Figure figure = sheet("over_training", words_of(view.number), "", followed_steps(observation, view),
+                        {.label = words_of(view.number)}, LabelPlacement::none);
   figure.series.push_back(styled(line_through(view.number, view.step, view.value, Role::accent),
                                  {.marker = view.step.size() < 60 ? Marker::circle : Marker::none}));
   figure.table = {{"step", view.step}, {view.number, view.value}};
@@ -32,11 +29,9 @@ Figure number_figure(const Observation& observation, const OverTrainingView& vie
 }
 
 Figure loss_above(const Observation& observation, const OverTrainingView& view) {
-  Figure figure{.id = "over_training_loss",
-                .title = "Loss",
-                .x = followed_steps(observation, view),
-                .y = {.label = observation.measures.loss, .unit = observation.measures.loss_unit},
-                .labels = LabelPlacement::none};
+  Figure figure =
+      sheet("over_training_loss", "Loss", "", followed_steps(observation, view),
+            {.label = observation.measures.loss, .unit = observation.measures.loss_unit}, LabelPlacement::none);
   const RunCurves& run = observation.runs.back();
   figure.series.emplace_back(line_through("loss", counted(run.loss.size(), static_cast<double>(run.first_step)),
                                           run.loss, 0, Dash::automatic, 1.5));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/engine/observation/run_numbers.h"
 #include "core/figure/axis.h"
 #include "core/figure/contour.h"
 #include "core/figure/palette.h"
@@ -16,20 +17,6 @@ namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t max_trainings = 8;  // curves that fit into one figure
-
-/// "steps to 90 %" as part of a file's name: "steps_to_90".
-std::string file_word(const std::string& name) {
-  std::string word;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c))) {
-      word += static_cast<char>(std::tolower(c));
-    } else if (!word.empty() && word.back() != '_') {
-      word += '_';
-    }
-  }
-  while (word.ends_with('_')) word.pop_back();
-  return word;
-}
 
 std::string value_label(const std::string& value) {
   const std::optional<double> number = parse_number(value);
@@ -45,7 +32,7 @@ std::size_t seeds_of(const SweepView& sweep) {
 
 Figure figure_of(const SweepView& sweep, const RunMetric& metric) {
   const std::size_t seeds = seeds_of(sweep);
-  return Figure{.id = "sweep_" + file_word(metric.name),
+  return Figure{.id = "sweep_" + name_word(metric.name),
                 .title = sweep.name + ": " + words_of(metric.name),
                 .subtitle = seeds > 1 ? "mean over " + std::to_string(seeds) + " seeds" : "",
                 .recipe = sweep.recipe};

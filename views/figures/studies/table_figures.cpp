@@ -138,11 +138,9 @@ void add_group_curve(const TableView& table, const std::string& group, Line line
 /// The metrics of a group over their conditions, of the rows at one place of the table's axis.
 Figure group_figure(const TableView& table, const std::vector<RunResult>& results, const std::string& group,
                     std::size_t number, const AxisTick& place) {
-  Figure figure{
-      .id = "table_" + table.name + "_group_" + std::to_string(number) + "_" + std::to_string(std::lround(place.at)),
-      .title = group,
-      .subtitle = place.label + (table.published.empty() ? "" : " · dashed: published"),
-      .x = {table.group_label, table.group_unit}};
+  Figure figure = sheet(
+      "table_" + table.name + "_group_" + std::to_string(number) + "_" + std::to_string(std::lround(place.at)), group,
+      place.label + (table.published.empty() ? "" : " · dashed: published"), {table.group_label, table.group_unit}, {});
   figure.x.scale = Scale::log;
   const bool is_share =
       std::ranges::any_of(table.metrics, [&](const RunMetric& m) { return m.group == group && m.is_share; });
@@ -270,10 +268,8 @@ std::vector<Figure> table_figures(const TableView& table, const std::vector<RunR
   if (!conditions.empty()) return figures;
   for (std::size_t metric = 0; metric < table.metrics.size(); ++metric) {
     if (!table.metrics[metric].group.empty()) continue;
-    Figure figure{.id = "table_" + table.name + "_" + std::to_string(metric),
-                  .title = table.title,
-                  .subtitle = table.about,
-                  .x = {table.x_label, table.x_unit}};
+    Figure figure = sheet("table_" + table.name + "_" + std::to_string(metric), table.title, table.about,
+                          {table.x_label, table.x_unit}, {});
     figure.x.scale = table.x_logarithmic ? Scale::log : Scale::linear;
     figure.x.ticks = table.x_names.empty() ? ticks_of(table) : with_short_variants(ticks_of(table));
     if (!table.published.empty() && !table.x_names.empty())
