@@ -30,7 +30,7 @@ double into_one_turn(double angle) { return angle - 2.0 * pi * std::nearbyint(an
 
 struct Turns {};
 struct Sums {};
-struct Normed {};
+struct NormedHeads {};
 
 /// Rotates one pair by an angle; a negative sine rotates back.
 template <class T>
@@ -161,7 +161,7 @@ void CpuBackend::rotate_heads_backward(const Tensor& x, const Tensor& weight, co
     // Sums: the bias of every head, then the weight.
     const auto rows = [&](std::int64_t begin, std::int64_t end, T* sums) {
       const std::int64_t padded = (states + 15) / 16 * 16;
-      T* memory = thread_scratch<T, Normed>(2 * padded);
+      T* memory = thread_scratch<T, NormedHeads>(2 * padded);
       ArrayMap<T> straight(memory, states), of_heads(memory + padded, states);
       for (std::int64_t r = begin; r < end; ++r) {
         of_heads.setZero();
