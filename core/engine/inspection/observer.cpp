@@ -432,7 +432,11 @@ void Observer::read_token(int part, const Tensor& logits, const LayerState* stat
   const std::vector<double> G = read.download(state->get("G")), M = read.download(state->get("M")),
                             C = read.download(state->get("C")), m = read.download(state->get("m"));
   for (int head = 0; head < heads; ++head) {
-    HeadStep own{slice(G, head), slice(M, head), slice(C, head), m[static_cast<std::size_t>(head)]};
+    HeadStep own;
+    own.G = slice(G, head);
+    own.M = slice(M, head);
+    own.C = slice(C, head);
+    own.m = m[static_cast<std::size_t>(head)];
     const auto scalar = [&](const char* name, double fallback) {
       const std::vector<double> value = read.tail(info.scope + "." + name, head, heads, 1);
       return value.empty() ? fallback : value.front();
