@@ -109,8 +109,9 @@ TEST_F(Tables, OtherSizesBuild) {
 }
 
 TEST_F(Tables, TheSmallOnesMeasureEveryNumberOfTheirTask) {
-  for (const char* name : {"gka_ablation", "sessa", "gka_figure3", "etth1", "echo_text", "echo_transfer"}) {
-    const Table table = find_table(name).small();
+  for (const Table& whole : tables()) {
+    ASSERT_TRUE(whole.small) << whole.name;
+    const Table table = whole.small();
     std::set<double> seen;
     for (const PlannedRun& cell : runs_of(table, 1, {})) {
       if (!seen.insert(table.rows[cell.row].x).second) continue;
@@ -118,7 +119,7 @@ TEST_F(Tables, TheSmallOnesMeasureEveryNumberOfTheirTask) {
       TrainingRun run(cell.recipe, *backend, 0);
       const std::vector<double> values = table.measure(run);
       ASSERT_EQ(values.size(), table.metrics.size()) << cell.name;
-      const bool tells_stories = cell.recipe.task["kind"] == "stories";
+      const bool tells_stories = cell.recipe.task["kind"] == "stories" || whole.name == "echo_mlp";  // answers, too
       for (std::size_t m = 0; m < values.size(); ++m) {
         const RunMetric& metric = table.metrics[m];
         const bool is_known = std::isfinite(values[m]);
